@@ -1,0 +1,33 @@
+//! Puts the default components, which `cargo xtask` leaves in `target/components`, into the binary.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+const COMPONENTS: [&str; 1] = ["probe"];
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let mut rows = String::new();
+    for name in COMPONENTS {
+        match find(&out, name) {
+            Some(path) => {
+                println!("cargo::rerun-if-changed={}", path.display());
+                rows.push_str(&format!("    ({name:?}, include_bytes!({path:?})),\n"));
+            }
+            None => {
+                println!(
+                    "cargo::error=the component {name:?} is not built; run `cargo xtask build` (or `test`, or `serve`)"
+                );
+                return;
+            }
+        }
+    }
+    let table = format!("pub(super) static BUILTIN: &[(&str, &[u8])] = &[\n{rows}];\n");
+    fs::write(out.join("builtin.rs"), table).expect("OUT_DIR is writable");
+}
+
+/// The target directory is some levels above OUT_DIR, however it is named.
+fn find(out: &Path, name: &str) -> Option<PathBuf> {
+    out.ancestors().map(|dir| dir.join("components").join(format!("{name}.wasm"))).find(|path| path.is_file())
+}

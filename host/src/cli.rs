@@ -1,0 +1,118 @@
+//! The command line: what each command takes, and its way to an exit code.
+//! Keeps true: every command has `--json`, every error says what to change, every exit code is in the help.
+
+mod agents;
+mod config;
+mod doctor;
+mod exit;
+mod init;
+mod output;
+mod serve;
+mod status;
+mod token;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::Listen;
+use crate::layout::StateDir;
+use output::Output;
+
+/// A gateway for teams of AI agents whose policies are WebAssembly components
+#[derive(Parser)]
+#[command(name = "chela", version, propagate_version = true, after_help = exit::HELP)]
+struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Args)]
+struct Common {
+    /// Where the gateway keeps all it knows [default: ~/.chela]
+    #[arg(long, global = true, value_name = "DIR", env = "CHELA_STATE_DIR", hide_env_values = true)]
+    state_dir: Option<PathBuf>,
+    /// Print one JSON document instead of text
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write a first configuration with a new token and a demo team
+    Init(init::Init),
+    /// Serve the team of the state directory until stopped
+    Serve(serve::Serve),
+    /// Print the owner's token, alone on a line
+    Token,
+    /// List the agents of the team
+    Agents,
+    /// Show the gateway that serves the state directory
+    Status,
+    /// Read, check and document the configuration
+    #[command(subcommand)]
+    Config(config::Config),
+    /// Look for what is wrong here, and say how to mend it
+    Doctor,
+}
+
+/// Addresses of the three listeners.
+#[derive(Args, Clone, Copy)]
+struct Listeners {
+    /// Gateway: HOST:PORT, a port on 127.0.0.1 (0 is any free one), or `off`
+    #[arg(long, value_name = "ADDR|off")]
+    gateway: Option<Listen>,
+    /// Monitor API, likewise
+    #[arg(long, value_name = "ADDR|off")]
+    monitor: Option<Listen>,
+    /// Web page, likewise
+    #[arg(long, value_name = "ADDR|off")]
+    hub: Option<Listen>,
+}
+
+/// Runs the command that the process was called with.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let output = Output { json: arguments.common.json };
+    match run(arguments, output) {
+        Ok(code) => code,
+        Err(error) => {
+            let code = exit::code_of(&error);
+            output.error(&error, code);
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
+    let dir = state_dir(arguments.common.state_dir)?;
+    match arguments.command {
+        Command::Init(init) => init.run(&dir, output)?,
+        Command::Serve(serve) => serve.run(&dir, output)?,
+        Command::Token => token::run(&dir, output)?,
+        Command::Agents => agents::run(&dir, output)?,
+        Command::Status => return status::run(&dir, output),
+        Command::Config(config) => config.run(&dir, output)?,
+        Command::Doctor => return doctor::run(&dir, output),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn state_dir(given: Option<PathBuf>) -> anyhow::Result<StateDir> {
+    let path = match given {
+        Some(path) => path,
+        None => std::env::home_dir().context("there is no home directory; give --state-dir DIR")?.join(".chela"),
+    };
+    let absolute = std::path::absolute(&path).with_context(|| format!("{} is no path", path.display()))?;
+    Ok(StateDir::new(absolute))
+}
+
+/// For commands that ask one thing of a gateway.
+fn block_on<T>(future: impl Future<Output = T>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    Ok(runtime.block_on(future))
+}

@@ -1,0 +1,59 @@
+//! Exit codes, by what the caller can do about them. The numbers are those of `sysexits.h` where it has one.
+
+use crate::{app, client, edge, settings};
+
+pub(super) const HELP: &str = "\
+Exit codes:
+   0  done
+   1  failed for another reason, or `doctor` found something wrong
+   2  wrong arguments
+  69  no gateway serves the state directory, or it does not answer
+  73  the state directory or a file in it cannot be written
+  75  busy: another gateway serves the directory, or a port is taken
+  77  the gateway refused the token
+  78  the configuration must be mended; a restart alone does not help
+
+Start with `chela serve`: it writes a configuration with a demo team if there is none.";
+
+pub(super) const FAILED: u8 = 1;
+pub(super) const UNAVAILABLE: u8 = 69;
+const CANNOT_WRITE: u8 = 73;
+const BUSY: u8 = 75;
+const REFUSED: u8 = 77;
+const CONFIG: u8 = 78;
+
+pub(super) fn code_of(error: &anyhow::Error) -> u8 {
+    if let Some(error) = error.downcast_ref::<app::Error>() {
+        return of_app(error);
+    }
+    if let Some(error) = error.downcast_ref::<settings::Error>() {
+        return of_settings(error);
+    }
+    match error.downcast_ref::<client::Error>() {
+        Some(client::Error::Unauthorised) => REFUSED,
+        Some(client::Error::Refused(_)) | None => FAILED,
+        Some(_) => UNAVAILABLE,
+    }
+}
+
+fn of_app(error: &app::Error) -> u8 {
+    match error {
+        app::Error::Directory { .. } | app::Error::Bus(_) | app::Error::Edge(edge::Error::Audit { .. }) => CANNOT_WRITE,
+        app::Error::Served { .. } | app::Error::Edge(edge::Error::PortInUse { .. }) => BUSY,
+        app::Error::Edge(edge::Error::Bind { .. }) | app::Error::Foreign { .. } => CONFIG,
+        app::Error::Settings(error) => of_settings(error),
+    }
+}
+
+fn of_settings(error: &settings::Error) -> u8 {
+    match error {
+        settings::Error::Exists { .. } | settings::Error::Write { .. } => CANNOT_WRITE,
+        settings::Error::Missing { .. }
+        | settings::Error::Read { .. }
+        | settings::Error::Rights { .. }
+        | settings::Error::TooLarge { .. }
+        | settings::Error::NotUtf8 { .. }
+        | settings::Error::Invalid { .. } => CONFIG,
+        settings::Error::Stopping => UNAVAILABLE,
+    }
+}

@@ -1,0 +1,150 @@
+//! `chela serve`: the gateway in the foreground, from the first line to the last signal.
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+
+use super::{Listeners, Output};
+use crate::app::{App, Options};
+use crate::clock::Clock;
+use crate::config::{Log, LogFormat};
+use crate::layout::StateDir;
+use crate::run::RunFile;
+use crate::settings;
+
+#[derive(Args)]
+pub(super) struct Serve {
+    #[command(flatten)]
+    listeners: Listeners,
+}
+
+impl Serve {
+    pub(super) fn run(self, dir: &StateDir, output: Output) -> anyhow::Result<()> {
+        // Only for how to log; `App::start` reads it again under the lock and says what is wrong with it.
+        let log = settings::load(dir).map(|settings| settings.config.log).unwrap_or_default();
+        let level = start_logging(&log);
+        let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+        let served = runtime.block_on(self.serve(dir, output, level));
+        // Nothing of ours runs on any more; a name look-up of the system may, and is not waited for.
+        runtime.shutdown_background();
+        served
+    }
+
+    async fn serve(self, dir: &StateDir, output: Output, level: LogLevel) -> anyhow::Result<()> {
+        let mut signals = Signals::new().context("cannot listen for signals")?;
+        let Listeners { gateway, monitor, hub } = self.listeners;
+        let options = Options { dir: dir.clone(), clock: Clock::system(), gateway, monitor, hub };
+        let app = App::start(options).await?;
+        let ready = RunFile::of_this_process(app.addresses());
+        output.show(&json!(ready), || welcome(dir, &app));
+
+        let mut changes = app.settings().subscribe();
+        loop {
+            tokio::select! {
+                signal = signals.next() => match signal {
+                    Told::Stop => break,
+                    Told::Reload => drop(app.settings().reload().await),
+                },
+                Ok(()) = changes.changed() => level.set(&changes.borrow_and_update().config.log),
+            }
+        }
+        tokio::select! {
+            stopped = app.stop() => stopped?,
+            () = signals.stop() => anyhow::bail!("ended at once by a second signal; requests under way were cut off"),
+        }
+        Ok(())
+    }
+}
+
+fn welcome(dir: &StateDir, app: &App) -> String {
+    let addresses = app.addresses();
+    let shown = |address: Option<std::net::SocketAddr>| address.map_or("off".into(), |at| format!("http://{at}"));
+    let settings = app.settings().current();
+    let team: Vec<&str> = settings.config.agents.list.iter().map(|agent| agent.display_name()).collect();
+    let mut text = format!(
+        "Chela {} serves {}\n  gateway  {}\n  monitor  {}\n  hub      {}\n  team     {}\n",
+        env!("CARGO_PKG_VERSION"),
+        dir.path().display(),
+        shown(addresses.gateway),
+        shown(addresses.monitor),
+        shown(addresses.hub),
+        if team.is_empty() { "nobody yet".into() } else { team.join(", ") },
+    );
+    if app.created_config() {
+        let path = dir.config();
+        text.push_str(&format!(
+            "A first configuration was written to {}; change it while this runs.\n",
+            path.display()
+        ));
+    }
+    let state_dir = dir.path().display();
+    text.push_str(&format!("Look with `chela status --state-dir {state_dir}`; the token is what `chela token --state-dir {state_dir}` prints. Stop with Ctrl-C."));
+    text
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Stop,
+    Reload,
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    reload: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            reload: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Told {
+        tokio::select! {
+            _ = self.terminate.recv() => Told::Stop,
+            _ = self.interrupt.recv() => Told::Stop,
+            _ = self.reload.recv() => Told::Reload,
+        }
+    }
+
+    async fn stop(&mut self) {
+        while self.next().await != Told::Stop {}
+    }
+}
+
+/// Lets a changed configuration change how much is logged.
+struct LogLevel(reload::Handle<EnvFilter, Registry>);
+
+impl LogLevel {
+    fn set(&self, log: &Log) {
+        // Fails only when logging is gone, and then there is nowhere to say so.
+        let _ = self.0.reload(filter(log));
+    }
+}
+
+fn start_logging(log: &Log) -> LogLevel {
+    let (filter, handle) = reload::Layer::new(filter(log));
+    let lines = fmt::layer().with_writer(std::io::stderr);
+    let lines = match log.format {
+        LogFormat::Json => lines.json().boxed(),
+        LogFormat::Text => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
+    };
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    LogLevel(handle)
+}
+
+/// `CHELA_LOG` (such as `debug` or `chela::edge=trace`) wins over the configuration.
+fn filter(log: &Log) -> EnvFilter {
+    match std::env::var("CHELA_LOG") {
+        Ok(directives) if !directives.is_empty() => EnvFilter::new(directives),
+        _ => EnvFilter::new(log.level.as_str()),
+    }
+}

@@ -1,0 +1,14 @@
+//! `chela token`: the owner's token, and nothing else on the line.
+
+use serde_json::json;
+
+use super::Output;
+use crate::layout::StateDir;
+use crate::settings;
+
+pub(super) fn run(dir: &StateDir, output: Output) -> anyhow::Result<()> {
+    let settings = settings::load(dir)?;
+    let token = settings.tokens.owner();
+    output.show(&json!({ "token": token }), || token.to_owned());
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Speaks to a serving gateway, for the command line and the tests.
+//! Keeps true: every call ends in bounded time and memory. Never: puts a token into a URL or an error.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Method, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+use crate::edge::{ErrorShape, Request, Response};
+
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("no gateway answers at {address}")]
+    Unreachable { address: SocketAddr, source: std::io::Error },
+    #[error("the gateway at {address} did not answer within {} s", PATIENCE.as_secs())]
+    TooSlow { address: SocketAddr },
+    #[error("the connection to {address} broke off")]
+    Broken { address: SocketAddr, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("the gateway refused the token of this state directory; restart the gateway, or check --state-dir")]
+    Unauthorised,
+    #[error("what answers at {address} is not a gateway")]
+    NotAGateway { address: SocketAddr },
+    #[error("{}", .0.message)]
+    Refused(ErrorShape),
+}
+
+/// An answer over HTTP, whole.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: header::HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// The body as JSON; `Null` when it is not.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+}
+
+#[derive(Clone)]
+pub struct Client {
+    address: SocketAddr,
+    token: Option<String>,
+}
+
+impl Client {
+    pub fn new(address: SocketAddr, token: Option<String>) -> Self {
+        Self { address, token }
+    }
+
+    /// Calls a method of the gateway.
+    pub async fn call(&self, method: &str, params: Value) -> Result<Value, Error> {
+        let frame = Request { kind: None, id: None, method: method.into(), params: Some(params), traceparent: None };
+        let body = serde_json::to_vec(&frame).expect("a frame is plain JSON");
+        let answer = self.send(Method::POST, "/rpc", &[], body).await?;
+        if answer.status == StatusCode::UNAUTHORIZED {
+            return Err(Error::Unauthorised);
+        }
+        let response: Response =
+            serde_json::from_slice(&answer.body).map_err(|_| Error::NotAGateway { address: self.address })?;
+        match response.error {
+            Some(error) => Err(Error::Refused(error)),
+            None => Ok(response.payload.unwrap_or(Value::Null)),
+        }
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Answer, Error> {
+        self.send(Method::GET, path, &[], Vec::new()).await
+    }
+
+    /// One request on a connection of its own; `headers` win over the ones that are always sent.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Result<Answer, Error> {
+        let exchange = self.exchange(method, path, headers, body);
+        tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| Error::TooSlow { address: self.address })?
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Result<Answer, Error> {
+        let address = self.address;
+        let broken = |source: Box<dyn std::error::Error + Send + Sync>| Error::Broken { address, source };
+        let mut request = hyper::Request::builder().method(method).uri(path);
+        let given = |name: &str| headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name));
+        if !given("host") {
+            request = request.header(header::HOST, address.to_string());
+        }
+        if let Some(token) = self.token.as_deref().filter(|_| !given("authorization")) {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| broken(error.into()))?;
+
+        let stream = TcpStream::connect(address).await.map_err(|source| Error::Unreachable { address, source })?;
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(|error| broken(error.into()))?;
+        let exchange = async {
+            let response = sender.send_request(request).await?;
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?.to_bytes();
+            // Without its sender the connection below comes to its end.
+            drop(sender);
+            Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+        };
+        let (answer, _) = tokio::join!(exchange, connection);
+        answer.map_err(broken)
+    }
+}

@@ -1,0 +1,248 @@
+//! The deployment's configuration: its shape, its defaults, and what makes it whole.
+//! Keeps true: a `Config` in hand has passed every check. Never: reads a file or a secret, watches, or prints a secret.
+
+mod agents;
+mod listen;
+mod parse;
+mod secret;
+mod starter;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::schema::Schema;
+use crate::scope::Scope;
+
+pub use agents::{Agent, AgentRole, Agents, Identity, Team};
+pub use listen::Listen;
+pub use parse::{Problems, parse};
+pub use secret::Secret;
+pub use starter::{Starter, starter};
+
+/// A configuration larger than this is refused unread.
+pub const BYTES_MAX: u64 = 1024 * 1024;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+#[schemars(title = "chela.json")]
+pub struct Config {
+    /// For editors; ignored.
+    #[serde(rename = "$schema", skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    /// The gateway: clients and agents speak to it.
+    pub gateway: Gateway,
+    /// The monitor API, read only.
+    pub monitor: Monitor,
+    /// The web page.
+    pub hub: Hub,
+    /// Who is in the team.
+    pub agents: Agents,
+    /// Groups of agents, shown together.
+    pub teams: Vec<Team>,
+    /// What one client or one request may take.
+    pub limits: Limits,
+    /// The gateway's own log, on standard error.
+    pub log: Log,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Gateway {
+    /// `HOST:PORT`, a port alone (then on 127.0.0.1; 0 for any free one), or `off`. Needs a restart.
+    pub listen: Listen,
+    pub auth: Auth,
+    /// Names under which this machine may be called, beside addresses and `localhost`.
+    pub allowed_hosts: Vec<String>,
+    /// Web origins (`https://host`) that may call the gateway, beside its own.
+    pub allowed_origins: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Auth {
+    /// The owner's token: may do everything.
+    pub token: Secret,
+    /// Further tokens by name, each with what it may do.
+    pub tokens: BTreeMap<String, NamedToken>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct NamedToken {
+    pub token: Secret,
+    /// The widest scope it has; each holds the narrower ones.
+    pub scope: Scope,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Monitor {
+    /// Like `gateway.listen`. Needs a restart.
+    pub listen: Listen,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Hub {
+    /// Like `gateway.listen`. Needs a restart.
+    pub listen: Listen,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Limits {
+    /// The largest body of a request.
+    #[schemars(range(min = 1_024, max = 67_108_864))]
+    pub body_bytes: usize,
+    /// Connections held open at once, on each listener.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub connections: usize,
+    /// Requests a second that one client address may make for long.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub requests_per_second: u32,
+    /// Requests that one client address may make at once before that rate holds.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub requests_burst: u32,
+    /// How long a client may take to send the head of a request.
+    #[schemars(range(min = 100, max = 600_000))]
+    pub head_timeout_ms: u64,
+    /// How long a client may take to send a body.
+    #[schemars(range(min = 100, max = 600_000))]
+    pub body_timeout_ms: u64,
+    /// How long a stop waits for requests that are under way.
+    #[schemars(range(min = 0, max = 600_000))]
+    pub drain_timeout_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Log {
+    pub level: LogLevel,
+    /// Needs a restart.
+    pub format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Default for Gateway {
+    fn default() -> Self {
+        Self {
+            listen: Listen::loopback(18789),
+            auth: Auth::default(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+        }
+    }
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        Self { token: Secret::Text(String::new()), tokens: BTreeMap::new() }
+    }
+}
+
+impl Default for Monitor {
+    fn default() -> Self {
+        Self { listen: Listen::loopback(3847) }
+    }
+}
+
+impl Default for Hub {
+    fn default() -> Self {
+        Self { listen: Listen::loopback(3102) }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 2 * 1024 * 1024,
+            connections: 10_000,
+            requests_per_second: 1_000,
+            requests_burst: 2_000,
+            head_timeout_ms: 10_000,
+            body_timeout_ms: 30_000,
+            drain_timeout_ms: 10_000,
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { level: LogLevel::Info, format: LogFormat::Text }
+    }
+}
+
+impl LogLevel {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+impl Config {
+    /// The JSON schema of `chela.json`, as `chela config schema` prints it.
+    pub fn schema() -> Schema {
+        Schema::of::<Self>()
+    }
+
+    /// The whole configuration, defaults filled in and secrets cut out.
+    pub fn to_value(&self) -> Value {
+        serde_json::to_value(self).expect("a configuration is plain JSON")
+    }
+}
+
+/// The paths at which two configurations differ, secrets aside.
+pub fn changed_paths(old: &Config, new: &Config) -> Vec<String> {
+    let mut paths = Vec::new();
+    collect_changes("", &old.to_value(), &new.to_value(), &mut paths);
+    paths
+}
+
+fn collect_changes(path: &str, old: &Value, new: &Value, paths: &mut Vec<String>) {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let keys: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            for key in keys {
+                let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                collect_changes(
+                    &below,
+                    old.get(key).unwrap_or(&Value::Null),
+                    new.get(key).unwrap_or(&Value::Null),
+                    paths,
+                );
+            }
+        }
+        (old, new) if old != new => paths.push(path.to_owned()),
+        _ => {}
+    }
+}
+
+/// Of changed paths, those that a running gateway cannot take up.
+pub fn needing_restart(changed: &[String]) -> Vec<String> {
+    const FIXED: [&str; 4] = ["gateway.listen", "monitor.listen", "hub.listen", "log.format"];
+    changed.iter().filter(|path| FIXED.contains(&path.as_str())).cloned().collect()
+}

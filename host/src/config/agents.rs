@@ -1,0 +1,156 @@
+//! Agents and teams of the configuration, and what must hold between them.
+
+use std::collections::HashSet;
+use std::path::{Component, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Config;
+use crate::id::AgentId;
+use crate::schema::Problem;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Agents {
+    /// The agent that is meant when none is named; else the first.
+    pub default: Option<AgentId>,
+    pub list: Vec<Agent>,
+}
+
+/// A configured identity with a workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Agent {
+    pub id: AgentId,
+    /// What people call it; else its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub role: AgentRole,
+    /// The id of its team.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<String>,
+    /// For a worker: the orchestrator it works for; else the only one there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orchestrator: Option<AgentId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
+    /// A directory below the state directory; else `workspace-{id}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentRole {
+    /// Gives work to others and alone asks people.
+    Orchestrator,
+    /// Works for an orchestrator; people reach it through that one.
+    Worker,
+    /// Stands alone and may talk to people.
+    #[default]
+    Agent,
+}
+
+/// How an agent is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Identity {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emoji: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub avatar: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Team {
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A CSS colour such as `#3b82f6`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^#[0-9a-fA-F]{6}$"))]
+    pub colour: Option<String>,
+}
+
+impl AgentRole {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Orchestrator => "orchestrator",
+            Self::Worker => "worker",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+impl Agents {
+    pub fn default_id(&self) -> Option<&AgentId> {
+        self.default.as_ref().or_else(|| self.list.first().map(|agent| &agent.id))
+    }
+}
+
+impl Agent {
+    pub fn display_name(&self) -> &str {
+        match &self.name {
+            Some(name) => name,
+            None => self.identity.as_ref().and_then(|face| face.name.as_deref()).unwrap_or(self.id.as_ref()),
+        }
+    }
+}
+
+/// What the schema cannot say: that names point at something, once.
+pub(super) fn problems(config: &Config) -> Vec<Problem> {
+    let agents = &config.agents;
+    let ids: HashSet<&AgentId> = agents.list.iter().map(|agent| &agent.id).collect();
+    let orchestrators: Vec<&AgentId> =
+        agents.list.iter().filter(|agent| agent.role == AgentRole::Orchestrator).map(|agent| &agent.id).collect();
+    let mut problems = Vec::new();
+
+    if let Some(default) = &agents.default
+        && !ids.contains(default)
+    {
+        problems.push(Problem::new("agents.default", format!("no agent has the id `{default}`")));
+    }
+    let mut seen = HashSet::new();
+    for (at, agent) in agents.list.iter().enumerate() {
+        let mut add = |key: &str, message: String| {
+            problems.push(Problem::new(format!("agents.list[{at}].{key}"), message));
+        };
+        if !seen.insert(&agent.id) {
+            add("id", format!("the id `{}` is taken by an agent before it", agent.id));
+        }
+        if let Some(team) = &agent.team
+            && !config.teams.iter().any(|known| &known.id == team)
+        {
+            add("team", "no team has this id; add it to `teams`".into());
+        }
+        match (&agent.orchestrator, agent.role) {
+            (Some(named), _) if !orchestrators.contains(&named) => {
+                add("orchestrator", format!("`{named}` is not an agent with the role `orchestrator`"));
+            }
+            (None, AgentRole::Worker) if orchestrators.is_empty() => {
+                add("role", "a worker needs an orchestrator; give one agent the role `orchestrator`".into());
+            }
+            (None, AgentRole::Worker) if orchestrators.len() > 1 => {
+                add("orchestrator", "there are several orchestrators; name the one it works for".into());
+            }
+            _ => {}
+        }
+        if let Some(path) = &agent.workspace
+            && !path.components().all(|part| matches!(part, Component::Normal(_)))
+        {
+            add("workspace", "must be a directory below the state directory, without `..`".into());
+        }
+    }
+    let mut teams = HashSet::new();
+    for (at, team) in config.teams.iter().enumerate() {
+        if !teams.insert(&team.id) {
+            problems.push(Problem::new(format!("teams[{at}].id"), "this id is taken by a team before it"));
+        }
+    }
+    problems
+}

@@ -1,0 +1,222 @@
+//! From text to a checked `Config`, or to the list of all that must change.
+//! Keeps true: depth is bounded before memory is, a key stands once, and every problem is reported, not just the first.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::{Config, agents};
+use crate::schema::Problem;
+
+/// No configuration of ours nests deeper than a few levels.
+const DEPTH_MAX: usize = 32;
+
+/// Why a configuration was refused: everything to change, not just the first thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, problem) in self.0.iter().enumerate() {
+            let separator = if at == 0 { "" } else { "\n" };
+            write!(f, "{separator}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        Self(vec![problem])
+    }
+}
+
+/// Reads JSON5 text as a configuration.
+pub fn parse(text: &str) -> Result<Config, Problems> {
+    let value = value_of(text)?;
+    let problems = Config::schema().problems(&value);
+    if !problems.is_empty() {
+        return Err(Problems(problems));
+    }
+    let config: Config = serde_path_to_error::deserialize(value)
+        .map_err(|error| Problem::new(error.path().to_string(), error.inner().to_string()))?;
+    let problems = agents::problems(&config);
+    if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
+}
+
+fn value_of(text: &str) -> Result<Value, Problem> {
+    let mut deserializer = json5::Deserializer::from_str(text);
+    let said = |error: json5::Error| {
+        let place = error.position().map(|at| format!(" at line {} column {}", at.line + 1, at.column + 1));
+        let words = error.to_string();
+        // The crate appends the position in its own words; ours come first.
+        let words = words.rsplit_once(" at line ").map_or(words.as_str(), |(words, _)| words);
+        Problem::new("", format!("not JSON5{}: {words}", place.unwrap_or_default()))
+    };
+    let value = Bounded { depth: 0 }.deserialize(&mut deserializer).map_err(said)?;
+    Ok(value)
+}
+
+/// Builds a `Value` while counting depth, which the JSON5 crate leaves to its caller.
+#[derive(Clone, Copy)]
+struct Bounded {
+    depth: usize,
+}
+
+impl Bounded {
+    fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
+        if self.depth == DEPTH_MAX {
+            return Err(E::custom(format!("nested deeper than {DEPTH_MAX} levels")));
+        }
+        Ok(Self { depth: self.depth + 1 })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Bounded {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Bounded {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON5 value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("infinity and NaN are no values here"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let below = self.deeper()?;
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(below)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let below = self.deeper()?;
+        let mut object = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if object.contains_key(&key) {
+                return Err(A::Error::custom(format!("the key `{key}` stands twice")));
+            }
+            object.insert(key, entries.next_value_seed(below)?);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &[&str]) {
+        let said: Vec<String> = match parse(text) {
+            Ok(_) => Vec::new(),
+            Err(problems) => problems.0.iter().map(Problem::to_string).collect(),
+        };
+        assert_eq!(said, expected, "for {text:?}");
+    }
+
+    #[test]
+    fn json5_is_taken_with_comments_and_trailing_commas() {
+        check("{ // a team of none\n gateway: { listen: 'off', }, }", &[]);
+        check("{}", &[]);
+    }
+
+    #[test]
+    fn a_typo_is_refused_with_its_place_and_a_suggestion() {
+        check(
+            "{ gateway: { lisen: '1' }, agnets: {} }",
+            &[
+                "gateway.lisen: unknown key `lisen`; did you mean `listen`?",
+                "agnets: unknown key `agnets`; did you mean `agents`?",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_wrong_type_or_value_is_refused_with_its_place() {
+        check("{ limits: { bodyBytes: 'big' } }", &["limits.bodyBytes: must be of type integer, not string"]);
+        check("{ limits: { connections: 0 } }", &["limits.connections: value is less than the minimum of 1"]);
+        check(
+            "{ gateway: { listen: 'nowhere' } }",
+            &[
+                "gateway.listen: \"nowhere\" is no address to listen on; write HOST:PORT such as 127.0.0.1:18789, a port alone, or `off`",
+            ],
+        );
+        check("{ log: { level: 'loud' } }", &["log.level: must be one of `error`, `warn`, `info`, `debug`, `trace`"]);
+        check("[]", &["must be of type object, not array"]);
+    }
+
+    #[test]
+    fn text_that_is_not_json5_is_refused_with_line_and_column() {
+        check("{\n  gateway: {", &["not JSON5 at line 2 column 12: EOF parsing object"]);
+        check("", &["not JSON5: EOF parsing value"]);
+        check("{ hub: {}, hub: {} }", &["not JSON5 at line 1 column 15: the key `hub` stands twice"]);
+    }
+
+    #[test]
+    fn endless_nesting_is_refused_and_not_followed() {
+        let deep = "[".repeat(1_000_000);
+        let said = parse(&deep).expect_err("nesting has an end").to_string();
+        assert!(said.contains("nested deeper than 32 levels"), "{said}");
+    }
+
+    #[test]
+    fn names_that_point_at_nothing_are_refused() {
+        check("{ agents: { default: 'eden' } }", &["agents.default: no agent has the id `eden`"]);
+        check(
+            "{ agents: { list: [{ id: 'a', role: 'worker' }, { id: 'a', team: 'x', workspace: '../etc' }] } }",
+            &[
+                "agents.list[0].role: a worker needs an orchestrator; give one agent the role `orchestrator`",
+                "agents.list[1].id: the id `a` is taken by an agent before it",
+                "agents.list[1].team: no team has this id; add it to `teams`",
+                "agents.list[1].workspace: must be a directory below the state directory, without `..`",
+            ],
+        );
+        check(
+            "{ agents: { list: [{ id: 'Not An Id' }] } }",
+            &["agents.list[0].id: use 1 to 64 of a-z, 0-9, `_` and `-`, starting with a letter or digit"],
+        );
+    }
+
+    #[test]
+    fn a_secret_is_text_or_a_place_to_find_it() {
+        check("{ gateway: { auth: { token: { file: '/run/token' } } } }", &[]);
+        check(
+            "{ gateway: { auth: { token: { fiel: '/run/token' } } } }",
+            &["gateway.auth.token: write the text itself, {file: PATH}, {env: NAME} or {credential: NAME}"],
+        );
+    }
+}

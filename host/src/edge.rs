@@ -1,0 +1,125 @@
+//! The door: every listener, who may come in, how much they may ask, and where each path leads.
+//! Alone knows axum and the public JSON. Keeps true: no request reaches a handler before Host, Origin, rate and scope have been checked;
+//! every route and method states its scope where it is registered. Never: decides what a request means.
+
+mod api;
+mod audit;
+mod body;
+mod error;
+mod frame;
+mod guard;
+mod health;
+mod limiter;
+mod listener;
+mod methods;
+mod origin;
+mod route;
+mod table;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::bus::Bus;
+use crate::clock::Clock;
+use crate::layout::StateDir;
+use crate::metrics::Metrics;
+use crate::run::Addresses;
+use crate::settings;
+
+pub use api::routes;
+pub use audit::Audit;
+pub use error::Refusal;
+pub use frame::{ErrorShape, Request, Response};
+pub use limiter::Limiters;
+pub use listener::{Listener, bind};
+pub use methods::methods;
+pub use route::{Access, Route, Routes};
+pub use table::Methods;
+
+/// The three listeners of a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Port {
+    Gateway,
+    Monitor,
+    Hub,
+}
+
+impl Port {
+    pub const ALL: [Self; 3] = [Self::Gateway, Self::Monitor, Self::Hub];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::Monitor => "monitor",
+            Self::Hub => "hub",
+        }
+    }
+}
+
+/// Where a gateway is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Starting,
+    Ready,
+    Draining,
+}
+
+/// What every handler may use.
+#[derive(Clone)]
+pub struct Context(Arc<Shared>);
+
+pub struct Shared {
+    pub dir: StateDir,
+    pub addresses: Addresses,
+    pub settings: settings::Handle,
+    pub bus: Bus,
+    pub clock: Clock,
+    pub metrics: Metrics,
+    pub phase: watch::Receiver<Phase>,
+    pub methods: Methods,
+    pub audit: Audit,
+    pub limiters: Limiters,
+}
+
+impl Context {
+    pub fn new(shared: Shared) -> Self {
+        Self(Arc::new(shared))
+    }
+}
+
+impl Shared {
+    fn uptime_ms(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Why the gateway should get no new work; empty when it should.
+    fn failing(&self) -> Vec<&'static str> {
+        let phase = match *self.phase.borrow() {
+            Phase::Starting => Some("starting"),
+            Phase::Draining => Some("draining"),
+            Phase::Ready => None,
+        };
+        phase.into_iter().chain(self.bus.is_failing().then_some("event-log")).collect()
+    }
+}
+
+impl std::ops::Deref for Context {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{}: {address} is in use by another program; choose another with --{} ADDR (port 0 is any free one) or `{}.listen` in chela.json", port.as_str(), port.as_str(), port.as_str())]
+    PortInUse { port: Port, address: SocketAddr },
+    #[error("{}: cannot listen on {address}", port.as_str())]
+    Bind { port: Port, address: SocketAddr, source: std::io::Error },
+    #[error("cannot open the audit log {}", path.display())]
+    Audit { path: PathBuf, source: std::io::Error },
+}

@@ -1,0 +1,99 @@
+//! A refusal as clients see it: a status, a code for programs, a sentence for people.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::scope::Scope;
+
+/// Why a request was not answered, in the shape `{error: {code, message}}`.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("missing token; send `Authorization: Bearer TOKEN` (`chela token` prints it)")]
+    TokenMissing,
+    #[error("wrong token; `chela token` prints the right one")]
+    TokenWrong,
+    #[error("too many wrong tokens from this address; wait {} s", seconds(*wait))]
+    TokenLocked { wait: Duration },
+    #[error("missing scope: {needed}")]
+    ScopeMissing { needed: Scope },
+    #[error("this gateway does not answer to the name in `Host`; add it to `gateway.allowedHosts`")]
+    Host,
+    #[error("pages of this origin may not call the gateway; add it to `gateway.allowedOrigins`")]
+    Origin,
+    #[error("too many requests from this address; wait {} s", seconds(*wait))]
+    Rate { wait: Duration },
+    #[error("{path} leads nowhere on the {listener} listener")]
+    NoSuchPath { path: String, listener: &'static str },
+    #[error("{path} does not take {method}")]
+    NoSuchVerb { path: String, method: String },
+    #[error("the body is larger than {limit} bytes")]
+    BodyTooLarge { limit: usize },
+    #[error("the body did not arrive within {} ms", limit.as_millis())]
+    BodyTooSlow { limit: Duration },
+    #[error("the body broke off")]
+    BodyBroken,
+}
+
+fn seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}
+
+impl Refusal {
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::TokenMissing | Self::TokenWrong => StatusCode::UNAUTHORIZED,
+            Self::TokenLocked { .. } | Self::Rate { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::ScopeMissing { .. } | Self::Origin => StatusCode::FORBIDDEN,
+            Self::Host => StatusCode::MISDIRECTED_REQUEST,
+            Self::NoSuchPath { .. } => StatusCode::NOT_FOUND,
+            Self::NoSuchVerb { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyBroken => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// The word that programs match and metrics count.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::TokenMissing => "token_missing",
+            Self::TokenWrong => "token_wrong",
+            Self::TokenLocked { .. } => "token_locked",
+            Self::ScopeMissing { .. } => "scope_missing",
+            Self::Host => "host",
+            Self::Origin => "origin",
+            Self::Rate { .. } => "rate",
+            Self::NoSuchPath { .. } => "not_found",
+            Self::NoSuchVerb { .. } => "method_not_allowed",
+            Self::BodyTooLarge { .. } => "body_too_large",
+            Self::BodyTooSlow { .. } => "body_too_slow",
+            Self::BodyBroken => "body_broken",
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = Json(json!({ "error": { "code": self.code(), "message": self.to_string() } }));
+        let mut response = (self.status(), body).into_response();
+        let headers = response.headers_mut();
+        match &self {
+            Self::TokenMissing | Self::TokenWrong => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            Self::TokenLocked { wait } | Self::Rate { wait } => {
+                headers.insert(header::RETRY_AFTER, seconds(*wait).into());
+            }
+            // What is left of the body is not read: the connection cannot carry another request.
+            Self::BodyTooLarge { .. } | Self::BodyTooSlow { .. } | Self::BodyBroken => {
+                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ => {}
+        }
+        response
+    }
+}

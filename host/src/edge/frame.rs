@@ -1,0 +1,107 @@
+//! Requests and answers of the protocol, the same over HTTP and WebSocket.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::scope::Scope;
+
+/// `{type: "req", id, method, params}`; over HTTP `type` and `id` may be left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Request {
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<RequestKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub id: Option<String>,
+    #[schemars(length(min = 1, max = 128))]
+    pub method: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub traceparent: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RequestKind {
+    Req,
+}
+
+/// `{type: "res", id, ok, payload | error}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Response {
+    #[serde(rename = "type")]
+    pub kind: ResponseKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    pub ok: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorShape>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ResponseKind {
+    Res,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorShape {
+    pub code: ErrorCode,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ErrorCode {
+    InvalidRequest,
+    Forbidden,
+    Unavailable,
+}
+
+impl ErrorShape {
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self { code: ErrorCode::InvalidRequest, message: message.into(), details: None, retryable: None }
+    }
+
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self { code: ErrorCode::Unavailable, message: message.into(), details: None, retryable: Some(true) }
+    }
+
+    pub fn missing_scope(needed: Scope) -> Self {
+        let details = serde_json::json!({
+            "code": "MISSING_SCOPE", "missingScope": needed, "requiredScopes": [needed],
+        });
+        Self {
+            code: ErrorCode::Forbidden,
+            message: format!("missing scope: {needed}"),
+            details: Some(details),
+            retryable: None,
+        }
+    }
+
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+}
+
+impl Response {
+    pub fn new(id: Option<String>, outcome: Result<Value, ErrorShape>) -> Self {
+        let (payload, error) = match outcome {
+            Ok(payload) => (Some(payload), None),
+            Err(error) => (None, Some(error)),
+        };
+        Self { kind: ResponseKind::Res, id, ok: error.is_none(), payload, error }
+    }
+}

@@ -1,0 +1,108 @@
+//! How often one client address may do a thing: a rate, after a burst.
+//! Keeps true: memory is bounded however many addresses come. Never: sleeps.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::config::Limits;
+
+/// Addresses remembered at once; past that, those whose burst is whole again are forgotten first.
+const KEYS_MAX: usize = 10_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Quota {
+    /// Time that gives back one use.
+    pub(super) every: Duration,
+    pub(super) burst: u32,
+}
+
+/// For each address, the moment at which its whole burst is free again.
+#[derive(Default)]
+pub(super) struct Limiter(Mutex<HashMap<IpAddr, Duration>>);
+
+impl Limiter {
+    /// Takes one use; `Err` tells how long to wait for the next.
+    pub(super) fn take(&self, client: IpAddr, quota: Quota, now: Duration) -> Result<(), Duration> {
+        let mut whole_at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if whole_at.len() >= KEYS_MAX && !whole_at.contains_key(&client) {
+            whole_at.retain(|_, at| *at > now);
+            if whole_at.len() >= KEYS_MAX {
+                return Err(quota.every);
+            }
+        }
+        let at = after_one_more(&whole_at, client, quota, now)?;
+        whole_at.insert(client, at);
+        Ok(())
+    }
+
+    /// Whether a use is free, without taking it.
+    pub(super) fn peek(&self, client: IpAddr, quota: Quota, now: Duration) -> Result<(), Duration> {
+        let whole_at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        after_one_more(&whole_at, client, quota, now).map(|_| ())
+    }
+}
+
+fn after_one_more(
+    whole_at: &HashMap<IpAddr, Duration>,
+    client: IpAddr,
+    quota: Quota,
+    now: Duration,
+) -> Result<Duration, Duration> {
+    let at = whole_at.get(&client).copied().unwrap_or(now).max(now) + quota.every;
+    match (at - now).checked_sub(quota.every * quota.burst) {
+        None | Some(Duration::ZERO) => Ok(at),
+        Some(too_early) => Err(too_early),
+    }
+}
+
+/// The limiters of the edge.
+#[derive(Default)]
+pub struct Limiters {
+    pub(super) requests: Limiter,
+    pub(super) wrong_tokens: Limiter,
+}
+
+/// Ten wrong tokens at once, then one every thirty seconds.
+pub(super) const WRONG_TOKENS: Quota = Quota { every: Duration::from_secs(30), burst: 10 };
+
+pub(super) fn requests_quota(limits: &Limits) -> Quota {
+    Quota { every: Duration::from_secs(1) / limits.requests_per_second, burst: limits.requests_burst }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUOTA: Quota = Quota { every: Duration::from_secs(2), burst: 3 };
+    const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 1));
+    const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
+
+    #[test]
+    fn a_burst_passes_then_the_rate_holds() {
+        let limiter = Limiter::default();
+        let at = |client, seconds| limiter.take(client, QUOTA, Duration::from_secs(seconds));
+        assert_eq!([at(A, 0), at(A, 0), at(A, 0)], [Ok(()); 3]);
+        assert_eq!(at(A, 0), Err(Duration::from_secs(2)));
+        assert_eq!(at(B, 0), Ok(()), "another client has its own");
+        assert_eq!(at(A, 1), Err(Duration::from_secs(1)));
+        assert_eq!(at(A, 2), Ok(()));
+        assert_eq!(at(A, 2), Err(Duration::from_secs(2)));
+        assert_eq!(limiter.peek(A, QUOTA, Duration::from_secs(100)), Ok(()));
+        assert_eq!([at(A, 100), at(A, 100), at(A, 100)], [Ok(()); 3]);
+        assert!(at(A, 100).is_err(), "peeking took nothing");
+    }
+
+    #[test]
+    fn memory_is_bounded_and_idle_clients_make_room() {
+        let limiter = Limiter::default();
+        let client = |n: u32| IpAddr::V4(n.into());
+        for n in 0..KEYS_MAX as u32 {
+            limiter.take(client(n), QUOTA, Duration::ZERO).expect("room");
+        }
+        limiter.take(client(u32::MAX), QUOTA, Duration::ZERO).expect_err("no room while all are remembered");
+        limiter.take(client(u32::MAX), QUOTA, Duration::from_secs(2)).expect("the idle ones were forgotten");
+        assert_eq!(limiter.0.lock().expect("not poisoned").len(), 1);
+    }
+}

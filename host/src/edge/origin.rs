@@ -1,0 +1,86 @@
+//! Whether a request was meant for us: by the name it calls us, and by the page it comes from.
+//! A page of another site cannot choose its `Origin`, and a name that was re-pointed at us is not ours.
+
+use std::net::IpAddr;
+
+/// A `Host` header names an address, `localhost`, or an allowed name. Ports do not matter: a rebound name has any port it likes.
+pub(super) fn host_is_ours(host: &str, allowed: &[String]) -> bool {
+    let Some(name) = name_of(host) else { return false };
+    // An address cannot be re-pointed; only names can.
+    if name.parse::<IpAddr>().is_ok() {
+        return true;
+    }
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost") || allowed.iter().any(|one| one.eq_ignore_ascii_case(&name))
+}
+
+/// An `Origin` header is that of the very host and port that were called, or an allowed one.
+pub(super) fn origin_is_ours(origin: &str, host: &str, allowed: &[String]) -> bool {
+    let own = |scheme: &str| origin.strip_prefix(scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host));
+    own("http://")
+        || own("https://")
+        || allowed.iter().any(|one| one.trim_end_matches('/').eq_ignore_ascii_case(origin))
+}
+
+/// The name without its port; an IPv6 address without its brackets.
+fn name_of(host: &str) -> Option<&str> {
+    if let Some(rest) = host.strip_prefix('[') {
+        let (name, port) = rest.split_once(']')?;
+        return (port.is_empty() || is_port(port.strip_prefix(':')?)).then_some(name);
+    }
+    match host.rsplit_once(':') {
+        Some((name, port)) => (is_port(port) && !name.contains(':')).then_some(name),
+        None => Some(host),
+    }
+    .filter(|name| !name.is_empty())
+}
+
+fn is_port(text: &str) -> bool {
+    text.parse::<u16>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_are_answered() {
+        let allowed = ["chela.example".to_owned()];
+        let check = |host: &str, ours: bool| assert_eq!(host_is_ours(host, &allowed), ours, "{host:?}");
+        check("127.0.0.1:18789", true);
+        check("127.0.0.1", true);
+        check("[::1]:18789", true);
+        check("[::1]", true);
+        check("localhost:3102", true);
+        check("LOCALHOST", true);
+        check("hub.localhost:1", true);
+        check("chela.example:443", true);
+        check("Chela.Example.", true);
+        check("evil.example", false);
+        check("localhost.evil.example", false);
+        check("evil-localhost", false);
+        check("127.0.0.1.evil.example", false);
+        check("localhost:port", false);
+        check("a:b:1", false);
+        check("", false);
+        check(":80", false);
+        check("[::1", false);
+    }
+
+    #[test]
+    fn only_our_own_pages_are_answered() {
+        let allowed = ["https://hub.example".to_owned()];
+        let check = |origin: &str, ours: bool| {
+            assert_eq!(origin_is_ours(origin, "127.0.0.1:18789", &allowed), ours, "{origin:?}");
+        };
+        check("http://127.0.0.1:18789", true);
+        check("https://127.0.0.1:18789", true);
+        check("https://hub.example", true);
+        check("http://127.0.0.1:8080", false);
+        check("http://127.0.0.1", false);
+        check("http://evil.example", false);
+        check("https://hub.example.evil.example", false);
+        check("null", false);
+        check("", false);
+    }
+}

@@ -1,0 +1,98 @@
+//! The table of routes: a path, a verb, who may use it and on which listeners. There is no other way to add a path.
+
+use axum::Router;
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{MethodFilter, MethodRouter, on};
+
+use super::{Context, Port, Refusal, guard};
+use crate::scope::Scope;
+
+/// Who may use a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Anyone: it tells nothing and changes nothing.
+    Open,
+    /// Any token; what it carries is checked by the method it calls.
+    PerMethod,
+    Needs(Scope),
+}
+
+#[derive(Clone)]
+pub struct Route {
+    pub method: Method,
+    pub path: &'static str,
+    pub access: Access,
+    pub ports: &'static [Port],
+    handler: MethodRouter<Context>,
+}
+
+#[derive(Clone, Default)]
+pub struct Routes(Vec<Route>);
+
+impl Routes {
+    pub fn get<H, T>(self, path: &'static str, access: Access, ports: &'static [Port], handler: H) -> Self
+    where
+        H: Handler<T, Context>,
+        T: 'static,
+    {
+        self.add(Method::GET, MethodFilter::GET, path, access, ports, handler)
+    }
+
+    pub fn post<H, T>(self, path: &'static str, access: Access, ports: &'static [Port], handler: H) -> Self
+    where
+        H: Handler<T, Context>,
+        T: 'static,
+    {
+        self.add(Method::POST, MethodFilter::POST, path, access, ports, handler)
+    }
+
+    fn add<H, T>(
+        mut self,
+        method: Method,
+        filter: MethodFilter,
+        path: &'static str,
+        access: Access,
+        ports: &'static [Port],
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, Context>,
+        T: 'static,
+    {
+        self.0.push(Route { method, path, access, ports, handler: on(filter, handler) });
+        self
+    }
+
+    pub fn list(&self) -> &[Route] {
+        &self.0
+    }
+
+    /// The router of one listener: its own paths behind the guards that all listeners share.
+    pub(super) fn router(&self, port: Port, context: &Context) -> Router {
+        let own = self.0.iter().filter(|route| route.ports.contains(&port));
+        let routes = own.fold(Router::new(), |router, route| {
+            let (access, path, context) = (route.access, route.path, context.clone());
+            let guarded = route.handler.clone().route_layer(from_fn(move |request, next| {
+                guard::authorise(context.clone(), access, path, request, next)
+            }));
+            router.route(path, guarded)
+        });
+        routes
+            .fallback(move |request: Request| async move {
+                Refusal::NoSuchPath { path: shown(&request), listener: port.as_str() }
+            })
+            .method_not_allowed_fallback(|request: Request| async move {
+                Refusal::NoSuchVerb { path: shown(&request), method: request.method().to_string() }
+            })
+            .layer(from_fn_with_state((context.clone(), port), guard::admit))
+            .with_state(context.clone())
+    }
+}
+
+/// A path as an answer repeats it: not at any length.
+fn shown(request: &Request) -> String {
+    request.uri().path().chars().take(200).collect()
+}

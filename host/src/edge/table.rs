@@ -1,0 +1,97 @@
+//! The table of methods: a name, a scope, the shape of its parameters and what answers it.
+//! HTTP and WebSocket serve the same table. Keeps true: scope and parameters are checked, and a change is audited, before a method runs.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::frame::{ErrorShape, Request};
+use super::guard::Client;
+use super::{Audit, Context};
+use crate::schema::{Problem, Schema};
+use crate::scope::Scope;
+use crate::settings::Principal;
+
+type Answer = Pin<Box<dyn Future<Output = Result<Value, ErrorShape>> + Send>>;
+
+struct Method {
+    scope: Scope,
+    params: LazyLock<Schema>,
+    run: Box<dyn Fn(Context, Value) -> Answer + Send + Sync>,
+}
+
+#[derive(Default)]
+pub struct Methods(BTreeMap<&'static str, Method>);
+
+impl Methods {
+    pub fn add<P, R, F>(mut self, name: &'static str, scope: Scope, run: fn(Context, P) -> F) -> Self
+    where
+        P: DeserializeOwned + JsonSchema + 'static,
+        R: Serialize,
+        F: Future<Output = Result<R, ErrorShape>> + Send + 'static,
+    {
+        let run = move |context: Context, params: Value| -> Answer {
+            let params = serde_json::from_value::<P>(params);
+            let params = match params {
+                Ok(params) => run(context, params),
+                // The schema passed it, so it is a shape the schema cannot tell.
+                Err(error) => return Box::pin(std::future::ready(Err(ErrorShape::invalid(error.to_string())))),
+            };
+            Box::pin(async move {
+                let answer = params.await?;
+                serde_json::to_value(answer).map_err(|error| ErrorShape::unavailable(error.to_string()))
+            })
+        };
+        self.0.insert(name, Method { scope, params: LazyLock::new(Schema::of::<P>), run: Box::new(run) });
+        self
+    }
+
+    /// Every method with the scope it needs.
+    pub fn list(&self) -> impl Iterator<Item = (&'static str, Scope)> {
+        self.0.iter().map(|(name, method)| (*name, method.scope))
+    }
+
+    pub(super) async fn call(
+        &self,
+        context: &Context,
+        caller: &Principal,
+        client: Client,
+        request: Request,
+    ) -> Result<Value, ErrorShape> {
+        let name = request.method;
+        let method = self.0.get(name.as_str()).ok_or_else(|| {
+            ErrorShape::invalid(format!("unknown method: {}", name.chars().take(128).collect::<String>()))
+        })?;
+        if !caller.scope.holds(method.scope) {
+            return Err(ErrorShape::missing_scope(method.scope));
+        }
+        let params = request.params.filter(|params| !params.is_null()).unwrap_or_else(|| json!({}));
+        let problems = method.params.problems(&params);
+        if !problems.is_empty() {
+            return Err(invalid_params(&name, &problems));
+        }
+        if method.scope == Scope::Read {
+            return (method.run)(context.clone(), params).await;
+        }
+        let entry = context.audit.asked(Audit::entry(context, caller, client.0, &name))?;
+        let outcome = (method.run)(context.clone(), params).await;
+        context.audit.done(entry, context.clock.now(), outcome.as_ref().map(|_| ()));
+        outcome
+    }
+}
+
+fn invalid_params(name: &str, problems: &[Problem]) -> ErrorShape {
+    let said: Vec<String> = problems.iter().map(|problem| at(problem)).collect();
+    ErrorShape::invalid(format!("invalid {name} params: {}", said.join("; ")))
+        .with_details(json!({ "issues": problems }))
+}
+
+fn at(problem: &Problem) -> String {
+    let place = if problem.path.is_empty() { "root" } else { &problem.path };
+    format!("at {place}: {}", problem.message)
+}

@@ -1,0 +1,69 @@
+//! The names of everything in a state directory.
+//! Owns the layout and nothing else. Keeps true: no other file spells a path of the state directory. Never: touches the disk.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::Agent;
+
+/// A state directory: where one gateway keeps all it knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateDir(PathBuf);
+
+impl StateDir {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The deployment's configuration, mode 0600.
+    pub fn config(&self) -> PathBuf {
+        self.0.join("chela.json")
+    }
+
+    /// The configuration of the old system, whose directories look like ours.
+    pub fn old_config(&self) -> PathBuf {
+        self.0.join("openclaw.json")
+    }
+
+    pub fn logs(&self) -> PathBuf {
+        self.0.join("logs")
+    }
+
+    pub fn event_log(&self) -> PathBuf {
+        self.logs().join("coordination-events.ndjson")
+    }
+
+    /// Where a torn last line of a log is set aside.
+    pub fn corrupt_log(&self) -> PathBuf {
+        self.logs().join("corrupt.ndjson")
+    }
+
+    /// One line for every change that a client asked for.
+    pub fn audit_log(&self) -> PathBuf {
+        self.logs().join("audit.ndjson")
+    }
+
+    pub fn run(&self) -> PathBuf {
+        self.0.join("run")
+    }
+
+    /// Pid and real addresses, there only while a gateway serves.
+    pub fn run_file(&self) -> PathBuf {
+        self.run().join("gateway.json")
+    }
+
+    /// Locked by the serving gateway; the kernel frees it however that process ends.
+    pub fn lock(&self) -> PathBuf {
+        self.run().join("lock")
+    }
+
+    pub fn workspace(&self, agent: &Agent) -> PathBuf {
+        match &agent.workspace {
+            Some(path) => self.0.join(path),
+            None => self.0.join(format!("workspace-{}", agent.id)),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Chela: a gateway for teams of AI agents whose policies are WebAssembly components.
+//!
+//! The rooms in reading order, from plain words up to the door. Each uses only rooms before it; `tests/tidy.rs` holds them to it.
+
+// 1 words: plain types
+pub mod clock;
+pub mod id;
+pub mod scope;
+pub mod schema;
+pub mod config;
+pub mod event;
+pub mod layout;
+
+// 2 machinery
+pub mod metrics;
+pub mod bus;
+pub mod run;
+pub mod settings;
+pub mod plugins;
+
+// 4 edges
+pub mod edge;
+pub mod client;
+pub mod app;
+pub mod cli;

@@ -1,0 +1,126 @@
+//! What the gateway counts about itself, in Prometheus' text format.
+//! Keeps true: labels come from our own tables, never from a request, so their number is bounded.
+
+use std::fmt::Write;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::clock::Clock;
+
+/// A label whose value is one of our own words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Word(pub &'static str);
+
+impl EncodeLabelValue for Word {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
+        encoder.write_str(self.0)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Request {
+    pub listener: Word,
+    /// The route's pattern, or `other`.
+    pub route: Word,
+    pub status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Listener {
+    pub listener: Word,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Refusal {
+    pub reason: Word,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Outcome {
+    pub outcome: Word,
+}
+
+/// Every counter, cheap to clone and to bump.
+#[derive(Clone, Default)]
+pub struct Metrics {
+    pub requests: Family<Request, Counter>,
+    pub connections: Family<Listener, Gauge>,
+    pub refusals: Family<Refusal, Counter>,
+    pub events: Counter,
+    pub events_failed: Counter,
+    pub events_missed: Counter,
+    pub config_reloads: Family<Outcome, Counter>,
+}
+
+impl Metrics {
+    pub fn refused(&self, reason: &'static str) {
+        self.refusals.get_or_create(&Refusal { reason: Word(reason) }).inc();
+    }
+
+    /// All of it as text, with what the process looks like at this moment.
+    pub fn encode(&self, clock: &Clock) -> String {
+        let mut registry = Registry::default();
+        let own = registry.sub_registry_with_prefix("chela");
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        own.register("build", "What runs here", prometheus_client::metrics::info::Info::new(version));
+        own.register("http_requests", "Answered requests", self.requests.clone());
+        own.register("connections", "Open connections", self.connections.clone());
+        own.register("refusals", "Requests and connections refused before any handler", self.refusals.clone());
+        own.register("events", "Events written to the log", self.events.clone());
+        own.register("events_failed", "Events that the log could not take", self.events_failed.clone());
+        own.register("events_missed", "Events that slow subscribers missed", self.events_missed.clone());
+        own.register("config_reloads", "Times a changed configuration was read", self.config_reloads.clone());
+        own.register_with_unit("uptime", "Since the start", Unit::Seconds, gauge(clock.elapsed().as_secs()));
+        if let Some(process) = Process::read() {
+            let registry = registry.sub_registry_with_prefix("process");
+            registry.register_with_unit("resident_memory", "In memory", Unit::Bytes, gauge(process.resident_bytes));
+            registry.register("open_fds", "Open file descriptors", gauge(process.open_files));
+        }
+        let mut text = String::new();
+        if encode(&mut text, &registry).is_err() {
+            // Writing to a string cannot fail; were it to, an empty page is told apart from a true one.
+            let _ = writeln!(text, "# encoding failed");
+        }
+        text
+    }
+}
+
+fn gauge(value: u64) -> Gauge {
+    let gauge: Gauge = Gauge::default();
+    gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+    gauge
+}
+
+struct Process {
+    resident_bytes: u64,
+    open_files: u64,
+}
+
+impl Process {
+    fn read() -> Option<Self> {
+        let pages: u64 = std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').nth(1)?.parse().ok()?;
+        let open_files = std::fs::read_dir("/proc/self/fd").ok()?.count() as u64;
+        Some(Self { resident_bytes: pages * rustix::param::page_size() as u64, open_files })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timestamp;
+
+    #[test]
+    fn the_page_names_what_was_counted() {
+        let metrics = Metrics::default();
+        metrics.refused("origin");
+        let text = metrics.encode(&Clock::manual(Timestamp(0)));
+        assert!(text.contains("chela_refusals_total{reason=\"origin\"} 1"), "{text}");
+        assert!(text.contains("process_resident_memory_bytes "), "{text}");
+        assert!(text.ends_with("# EOF\n"));
+    }
+}

@@ -1,0 +1,211 @@
+//! The configuration in force: read from `chela.json`, watched, replaced whole or not at all.
+//! Owns the file. Keeps true: what is in force has passed every check; a bad file changes nothing and says why.
+//! Never: prints a secret, or half applies.
+
+mod file;
+mod secrets;
+mod watcher;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::bus::{Bus, data};
+use crate::clock::Clock;
+use crate::config::{self, Config, Problems};
+use crate::event::Kind;
+use crate::layout::StateDir;
+use crate::metrics::{Metrics, Outcome, Word};
+use crate::schema::Problem;
+
+pub use file::{check, create, load};
+pub use secrets::{Principal, Tokens};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no {}; `chela init` writes one, and so does a first `chela serve`", path.display())]
+    Missing { path: PathBuf },
+    #[error("{} is there already; edit it, or choose another --state-dir", path.display())]
+    Exists { path: PathBuf },
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("cannot write {}", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
+    #[error("others can read {} (mode {mode:o}) and it holds a token; run `chmod 600 {}`", path.display(), path.display())]
+    Rights { path: PathBuf, mode: u32 },
+    #[error("{} is larger than {} bytes", path.display(), config::BYTES_MAX)]
+    TooLarge { path: PathBuf },
+    #[error("{} is not UTF-8 (byte {at}); save it as UTF-8 text", path.display())]
+    NotUtf8 { path: PathBuf, at: usize },
+    #[error("{} cannot be used:\n{problems}", path.display())]
+    Invalid { path: PathBuf, problems: Problems },
+    #[error("the gateway is stopping")]
+    Stopping,
+}
+
+impl Error {
+    /// What to change, as rows; one row for what is wrong with the file itself.
+    pub fn problems(&self) -> Vec<Problem> {
+        match self {
+            Self::Invalid { problems, .. } => problems.0.clone(),
+            other => vec![Problem::new("", other.to_string())],
+        }
+    }
+}
+
+/// A configuration with its secrets found.
+pub struct Settings {
+    pub config: Config,
+    pub tokens: Tokens,
+    /// Tells one state of the file from another, without telling what is in it.
+    pub revision: String,
+}
+
+/// What became of a reading of the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Applied {
+    pub changed: Vec<String>,
+    pub restart_needed: Vec<String>,
+}
+
+/// What a reader may know of the file's state.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Standing {
+    /// Why the file as it is now is not in force; empty when it is.
+    pub problems: Vec<Problem>,
+    /// Changed in the file, but taken up only by a restart.
+    pub restart_needed: Vec<String>,
+}
+
+#[derive(Clone)]
+pub struct Handle {
+    settings: watch::Receiver<Arc<Settings>>,
+    standing: watch::Receiver<Standing>,
+    requests: mpsc::Sender<oneshot::Sender<Result<Applied, Error>>>,
+}
+
+impl Handle {
+    pub fn current(&self) -> Arc<Settings> {
+        self.settings.borrow().clone()
+    }
+
+    pub fn standing(&self) -> Standing {
+        self.standing.borrow().clone()
+    }
+
+    /// Completes when other settings than the ones last seen are in force.
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Settings>> {
+        self.settings.clone()
+    }
+
+    /// Reads the file now.
+    pub async fn reload(&self) -> Result<Applied, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(answer).await.map_err(|_| Error::Stopping)?;
+        answered.await.map_err(|_| Error::Stopping)?
+    }
+}
+
+/// The one task that replaces settings.
+pub struct Service {
+    pub dir: StateDir,
+    pub bus: Bus,
+    pub clock: Clock,
+    pub metrics: Metrics,
+}
+
+impl Service {
+    /// Puts `first` in force; the future watches the file until `stop`.
+    pub fn start(self, first: Settings, stop: CancellationToken) -> (Handle, impl Future<Output = ()> + Send) {
+        let started_with = first.config.clone();
+        let (settings, settings_seen) = watch::channel(Arc::new(first));
+        let (standing, standing_seen) = watch::channel(Standing::default());
+        let (requests, inbox) = mpsc::channel(8);
+        let handle = Handle { settings: settings_seen, standing: standing_seen, requests };
+        let state = State { service: self, started_with, settings, standing };
+        (handle, state.run(inbox, stop))
+    }
+}
+
+struct State {
+    service: Service,
+    started_with: Config,
+    settings: watch::Sender<Arc<Settings>>,
+    standing: watch::Sender<Standing>,
+}
+
+impl State {
+    async fn run(
+        mut self,
+        mut inbox: mpsc::Receiver<oneshot::Sender<Result<Applied, Error>>>,
+        stop: CancellationToken,
+    ) {
+        let mut watcher = watcher::Watcher::new(&self.service.dir.config(), self.service.clock.clone());
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                request = inbox.recv() => match request {
+                    // The asker may have gone: the reading stands all the same.
+                    Some(answer) => drop(answer.send(self.reload())),
+                    None => return,
+                },
+                () = watcher.changed() => drop(self.reload()),
+            }
+        }
+    }
+
+    fn reload(&mut self) -> Result<Applied, Error> {
+        match load(&self.service.dir) {
+            Ok(settings) => Ok(self.apply(settings)),
+            Err(error) => {
+                self.refuse(&error);
+                Err(error)
+            }
+        }
+    }
+
+    fn apply(&mut self, new: Settings) -> Applied {
+        let old = self.settings.borrow().clone();
+        let mut changed = config::changed_paths(&old.config, &new.config);
+        if old.tokens != new.tokens && !changed.iter().any(|path| path.starts_with("gateway.auth")) {
+            changed.push("gateway.auth".into());
+        }
+        let restart_needed = config::needing_restart(&config::changed_paths(&self.started_with, &new.config));
+        let applied = Applied { changed, restart_needed };
+        let was_refused = !self.standing.borrow().problems.is_empty();
+        self.standing.send_replace(Standing { problems: Vec::new(), restart_needed: applied.restart_needed.clone() });
+        if applied.changed.is_empty() && !was_refused {
+            return applied;
+        }
+        self.settings.send_replace(Arc::new(new));
+        self.count("applied");
+        tracing::info!(changed = ?applied.changed, restart_needed = ?applied.restart_needed, "configuration applied");
+        self.service.bus.tell(
+            Kind::ConfigApplied,
+            data(json!({ "changed": applied.changed, "restartNeeded": applied.restart_needed })),
+        );
+        applied
+    }
+
+    fn refuse(&mut self, error: &Error) {
+        let problems = error.problems();
+        // The same bad file may be seen more than once while it is being written.
+        if self.standing.borrow().problems == problems {
+            return;
+        }
+        self.count("refused");
+        tracing::warn!(%error, "configuration refused; the one before stays in force");
+        self.service.bus.tell(Kind::ConfigRefused, data(json!({ "problems": problems })));
+        self.standing.send_modify(|standing| standing.problems = problems);
+    }
+
+    fn count(&self, outcome: &'static str) {
+        self.service.metrics.config_reloads.get_or_create(&Outcome { outcome: Word(outcome) }).inc();
+    }
+}

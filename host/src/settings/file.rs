@@ -1,0 +1,83 @@
+//! Reads and first writes `chela.json`.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use chela_storage::Mode;
+
+use super::{Error, Settings, secrets};
+use crate::config::{self, Starter};
+use crate::layout::StateDir;
+
+/// Reads and checks the configuration of `dir`, and finds its secrets.
+pub fn load(dir: &StateDir) -> Result<Settings, Error> {
+    let path = dir.config();
+    let file = open(&path)?;
+    let mode = file.metadata().map_err(|source| Error::Read { path: path.clone(), source })?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(Error::Rights { path, mode: mode & 0o777 });
+    }
+    settings_of(file, path, dir)
+}
+
+/// Checks a file that is not in place yet as if it were the configuration of `dir`; its rights do not matter.
+pub fn check(path: &Path, dir: &StateDir) -> Result<Settings, Error> {
+    settings_of(open(path)?, path.to_owned(), dir)
+}
+
+fn settings_of(file: File, path: PathBuf, dir: &StateDir) -> Result<Settings, Error> {
+    let text = read(file, &path)?;
+    let invalid = |problems| Error::Invalid { path: path.clone(), problems };
+    let config = config::parse(&text).map_err(invalid)?;
+    let tokens = secrets::find(&config.gateway.auth, dir).map_err(invalid)?;
+    Ok(Settings { revision: revision(&text), config, tokens })
+}
+
+/// Writes a first configuration with a new token; never over one that is there.
+pub fn create(dir: &StateDir, choices: &Starter) -> Result<(), Error> {
+    let path = dir.config();
+    let text = config::starter(choices, &fresh_token());
+    chela_storage::create_new(&path, text.as_bytes(), Mode::Private).map_err(|source| match source.kind() {
+        std::io::ErrorKind::AlreadyExists => Error::Exists { path },
+        _ => Error::Write { path, source },
+    })
+}
+
+/// 256 bits from the operating system, in hex.
+fn fresh_token() -> String {
+    random_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn open(path: &Path) -> Result<File, Error> {
+    File::open(path).map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
+        _ => Error::Read { path: path.to_owned(), source },
+    })
+}
+
+fn read(file: File, path: &Path) -> Result<String, Error> {
+    let mut bytes = Vec::new();
+    let read = file.take(config::BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    if bytes.len() as u64 > config::BYTES_MAX {
+        return Err(Error::TooLarge { path: path.to_owned() });
+    }
+    String::from_utf8(bytes)
+        .map_err(|error| Error::NotUtf8 { path: path.to_owned(), at: error.utf8_error().valid_up_to() })
+}
+
+/// Tells one text from another. Keyed anew by each process, since the text holds a token and a reader sees the fingerprint.
+fn revision(text: &str) -> String {
+    static KEY: OnceLock<[u8; 32]> = OnceLock::new();
+    let key = KEY.get_or_init(random_bytes);
+    blake3::keyed_hash(key, text.as_bytes()).to_hex()[..32].to_owned()
+}
+
+fn random_bytes() -> [u8; 32] {
+    let mut bytes = [0u8; 32];
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    bytes
+}

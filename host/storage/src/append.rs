@@ -1,0 +1,134 @@
+//! A log of lines: appended whole or not at all, repaired of a torn end when opened.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// One appender of one file. The file is plain lines, so that people and other tools can read it.
+#[derive(Debug)]
+pub struct AppendLog {
+    file: File,
+    length: u64,
+    torn: bool,
+}
+
+/// What opening had to mend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repair {
+    /// Bytes of an unfinished last line, now in the file for such bytes.
+    pub bytes: u64,
+    /// Where that line began.
+    pub offset: u64,
+}
+
+impl AppendLog {
+    /// Opens or creates `path`. A last line without its end was torn by a crash: it is moved to `aside`.
+    pub fn open(path: &Path, aside: &Path) -> io::Result<(Self, Option<Repair>)> {
+        let mut file = options().read(true).open(path)?;
+        let size = file.seek(SeekFrom::End(0))?;
+        let whole = end_of_last_line(&mut file, size)?;
+        let repair = (whole < size).then_some(Repair { bytes: size - whole, offset: whole });
+        if repair.is_some() {
+            let mut tail = Vec::new();
+            file.seek(SeekFrom::Start(whole))?;
+            file.read_to_end(&mut tail)?;
+            tail.push(b'\n');
+            // Kept first, cut second: a crash in between keeps the bytes twice, never loses them.
+            let mut kept = options().open(aside)?;
+            kept.write_all(&tail)?;
+            kept.sync_all()?;
+            file.set_len(whole)?;
+            file.sync_all()?;
+        }
+        Ok((Self { file, length: whole, torn: false }, repair))
+    }
+
+    /// Appends one line; `line` has no line end of its own. On an error the file is as before.
+    pub fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        debug_assert!(!line.contains(&b'\n'), "a line has no line end inside");
+        if self.torn {
+            self.cut()?;
+        }
+        let mut bytes = Vec::with_capacity(line.len() + 1);
+        bytes.extend_from_slice(line);
+        bytes.push(b'\n');
+        if let Err(error) = self.file.write_all(&bytes) {
+            // The disk is full or gone: what was written of the line must not stay.
+            self.torn = self.cut().is_err();
+            return Err(error);
+        }
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Flushes to the device.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn cut(&mut self) -> io::Result<()> {
+        self.file.set_len(self.length)?;
+        self.torn = false;
+        Ok(())
+    }
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(0o600);
+    options
+}
+
+/// The offset just after the last line end, reading back from the end.
+fn end_of_last_line(file: &mut File, size: u64) -> io::Result<u64> {
+    const STEP: u64 = 64 * 1024;
+    let mut end = size;
+    let mut block = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(STEP);
+        file.seek(SeekFrom::Start(start))?;
+        block.resize(usize::try_from(end - start).unwrap_or_default(), 0);
+        file.read_exact(&mut block)?;
+        if let Some(at) = block.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn check(before: &[u8], log: &[u8], aside: &[u8]) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (path, corrupt) = (dir.path().join("log"), dir.path().join("corrupt"));
+        fs::write(&path, before).expect("a log of another life");
+        let (mut opened, repair) = AppendLog::open(&path, &corrupt).expect("the log opens");
+        assert_eq!(repair.is_some(), !aside.is_empty());
+        opened.append(b"next").expect("appended");
+        assert_eq!(fs::read(&path).expect("readable"), [log, b"next\n"].concat());
+        assert_eq!(fs::read(&corrupt).unwrap_or_default(), aside);
+    }
+
+    #[test]
+    fn a_torn_last_line_is_set_aside_and_all_others_are_kept() {
+        check(b"", b"", b"");
+        check(b"one\n", b"one\n", b"");
+        check(b"one\ntw", b"one\n", b"tw\n");
+        check(b"on", b"", b"on\n");
+        let long = vec![b'x'; 200_000];
+        check(&[b"one\n", long.as_slice()].concat(), b"one\n", &[long.as_slice(), b"\n"].concat());
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_and_leaves_no_part_of_a_line() {
+        let Ok(full) = OpenOptions::new().append(true).open("/dev/full") else { return };
+        let mut log = AppendLog { file: full, length: 0, torn: false };
+        let error = log.append(b"one").expect_err("nothing fits");
+        assert_eq!(error.raw_os_error(), Some(28));
+    }
+}

@@ -1,0 +1,11 @@
+//! What Chela keeps on disk, and how it gets there whole.
+//! Owns every durable write. Keeps true: a reader sees the old content or the new, never a part. Never: knows what the bytes mean,
+//! runs async code, or retries a failed flush.
+
+mod append;
+mod atomic;
+mod lock;
+
+pub use append::{AppendLog, Repair};
+pub use atomic::{Mode, create_new, make_private_dir, replace};
+pub use lock::{DirLock, LockError};

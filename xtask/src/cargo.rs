@@ -1,0 +1,85 @@
+//! Calls cargo and the binary it makes, always from the root of the repository.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    Dev,
+    Release,
+}
+
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("xtask is a directory of the repository").to_owned()
+}
+
+pub fn target() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => root().join(dir),
+        None => root().join("target"),
+    }
+}
+
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs a command to its end; an error names it.
+pub fn succeed(command: &mut Command) -> Result<()> {
+    let line = shown(command);
+    let status = command.status().with_context(|| format!("cannot run `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// What a command prints, when it succeeds.
+pub fn printed(command: &mut Command) -> Option<String> {
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+pub fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}
+
+/// Builds the host; the components must be there.
+pub fn build_host(profile: Profile) -> Result<PathBuf> {
+    match profile {
+        // All default members at once: then a later `cargo test` finds every dependency built with the same features.
+        Profile::Dev => succeed(cargo().arg("build"))?,
+        Profile::Release => succeed(cargo().args(["build", "--release", "--package", "chela"]))?,
+    }
+    let folder = match profile {
+        Profile::Dev => "debug",
+        Profile::Release => "release",
+    };
+    Ok(target().join(folder).join("chela"))
+}
+
+/// Serves a demo team in the foreground. The state is kept below `target` unless said otherwise.
+pub fn serve(arguments: &[String]) -> Result<()> {
+    use std::os::unix::process::CommandExt;
+    let binary = build_host(Profile::Dev)?;
+    let mut command = Command::new(&binary);
+    command.arg("serve").args(arguments);
+    let named = arguments.iter().any(|argument| argument.starts_with("--state-dir"));
+    if !named && std::env::var_os("CHELA_STATE_DIR").is_none() {
+        command.arg("--state-dir").arg(target().join("demo"));
+    }
+    // Becomes the gateway, so that signals reach it directly.
+    Err(command.exec()).with_context(|| format!("cannot run {}", binary.display()))
+}

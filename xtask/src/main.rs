@@ -1,0 +1,79 @@
+//! Builds, serves, tests and measures Chela: `cargo xtask --help`.
+
+mod bench;
+mod guests;
+mod phases;
+mod cargo;
+mod suite;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use cargo::Profile;
+use guests::Toolchain;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Builds, serves, tests and measures Chela")]
+struct Arguments {
+    /// Where the wasm target comes from
+    #[arg(long, global = true, value_enum, default_value = "auto")]
+    guests: Toolchain,
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Build the components and a release binary, target/release/chela
+    Build,
+    /// Build what is needed and serve a demo team; what follows goes to `chela serve`
+    Serve {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Build what is needed and run every test; what follows goes to the test binaries, such as a name
+    Test {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Measure, with a release binary
+    Bench {
+        #[arg(value_enum)]
+        area: bench::Area,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    match arguments.task {
+        Task::Build => {
+            guests::build(arguments.guests)?;
+            let binary = cargo::build_host(Profile::Release)?;
+            println!("built {}", binary.display());
+            Ok(())
+        }
+        Task::Serve { arguments: rest } => {
+            guests::build(arguments.guests)?;
+            cargo::serve(&rest)
+        }
+        Task::Test { arguments: rest } => suite::run(arguments.guests, &rest),
+        Task::Bench { area, json } => {
+            guests::build(arguments.guests)?;
+            bench::run(area, json)
+        }
+    }
+}
