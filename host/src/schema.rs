@@ -53,14 +53,20 @@ impl Schema {
 
     /// Everything that is wrong with `value`; empty when it fits.
     pub fn problems(&self, value: &Value) -> Vec<Problem> {
-        self.validator.iter_errors(value).flat_map(|error| self.explain(&error)).collect()
+        self.validator.iter_errors(value).flat_map(|error| self.explain(value, &error)).collect()
     }
 
-    fn explain(&self, error: &ValidationError<'_>) -> Vec<Problem> {
+    fn explain(&self, value: &Value, error: &ValidationError<'_>) -> Vec<Problem> {
         let path = dotted(error.instance_path().as_str());
         if let ValidationErrorKind::AdditionalProperties { unexpected } = error.kind() {
             let known = self.known_keys(error.schema_path().as_str());
             return unexpected.iter().map(|key| unknown_key(&path, key, &known)).collect();
+        }
+        // For an object that takes no keys at all the validator names none of those given.
+        if let (ValidationErrorKind::FalseSchema, Some(Value::Object(given))) =
+            (error.kind(), value.pointer(error.instance_path().as_str()))
+        {
+            return given.keys().map(|key| unknown_key(&path, key, &[])).collect();
         }
         let message = self.written_advice(error.schema_path().as_str()).unwrap_or_else(|| advice(error));
         vec![Problem::new(path, message)]

@@ -1,1 +1,30 @@
+//! What all whole-host tests share: a gateway in this process on a manual clock, a gateway as a real process, and clients that behave
+//! well or badly. Keeps true: a test that ends has left no task, no open file and no stray file behind.
 
+mod binary;
+mod dir;
+mod host;
+mod raw;
+mod tools;
+mod ws;
+
+pub use binary::{Binary, Finished, chela, chela_command};
+pub use dir::TestDir;
+pub use host::TestHost;
+pub use raw::RawHttp;
+pub use tools::have;
+pub use ws::{WebSocket, WsRefused};
+
+use std::time::{Duration, Instant};
+
+/// Waits for something that another process or thread will do; fails with `what` after ten seconds.
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let patience = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < patience, "waited ten seconds in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

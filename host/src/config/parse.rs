@@ -183,7 +183,7 @@ mod tests {
     fn text_that_is_not_json5_is_refused_with_line_and_column() {
         check("{\n  gateway: {", &["not JSON5 at line 2 column 12: EOF parsing object"]);
         check("", &["not JSON5: EOF parsing value"]);
-        check("{ hub: {}, hub: {} }", &["not JSON5 at line 1 column 15: the key `hub` stands twice"]);
+        check("{ hub: {}, hub: {} }", &["not JSON5 at line 1 column 1: the key `hub` stands twice"]);
     }
 
     #[test]

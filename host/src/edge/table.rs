@@ -86,7 +86,7 @@ impl Methods {
 }
 
 fn invalid_params(name: &str, problems: &[Problem]) -> ErrorShape {
-    let said: Vec<String> = problems.iter().map(|problem| at(problem)).collect();
+    let said: Vec<String> = problems.iter().map(at).collect();
     ErrorShape::invalid(format!("invalid {name} params: {}", said.join("; ")))
         .with_details(json!({ "issues": problems }))
 }

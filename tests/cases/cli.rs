@@ -1,0 +1,210 @@
+//! The command line, as a newcomer and as a script see it.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use support::{Binary, TestDir, chela};
+
+#[test]
+fn help_names_every_command_and_every_exit_code() {
+    let dir = TestDir::empty();
+    let help = chela(&dir.state, &["--help"]);
+    assert_eq!(help.code, Some(0));
+    for word in ["init", "serve", "token", "agents", "status", "config", "doctor", "--json", "--state-dir"] {
+        assert!(help.stdout.contains(word), "{word} is not in\n{}", help.stdout);
+    }
+    for code in [0, 1, 2, 69, 73, 75, 77, 78] {
+        assert!(help.stdout.contains(&format!("  {code}  ")), "{code} is not in\n{}", help.stdout);
+    }
+    assert!(dir.files().is_empty(), "help writes nothing");
+}
+
+#[test]
+fn wrong_arguments_are_named_with_a_suggestion() {
+    let dir = TestDir::empty();
+    let check = |arguments: &[&str], expected: &str| {
+        let refused = chela(&dir.state, arguments);
+        assert_eq!(refused.code, Some(2));
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    };
+    check(&["sevre"], "'serve'");
+    check(&["serve", "--gatewya", "0"], "'--gateway'");
+    check(&["serve", "--gateway", "nowhere"], "is no address to listen on; write HOST:PORT");
+    check(&[], "Usage: chela");
+}
+
+#[test]
+fn init_writes_a_configuration_once() {
+    let dir = TestDir::empty();
+    let done = chela(&dir.state, &["init", "--gateway", "127.0.0.1:4000", "--hub", "off"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    assert!(done.stdout.contains("next: chela serve"), "{}", done.stdout);
+    let get = |path: &str| chela(&dir.state, &["config", "get", path]).stdout.trim_end().to_owned();
+    assert_eq!((get("gateway.listen"), get("hub.listen")), ("127.0.0.1:4000".into(), "off".into()));
+    let before = fs::read(dir.state.config()).expect("written");
+    let again = chela(&dir.state, &["init"]);
+    assert_eq!(again.code, Some(73));
+    assert!(again.stderr.contains("is there already; edit it"), "{}", again.stderr);
+    assert_eq!(fs::read(dir.state.config()).expect("readable"), before);
+}
+
+#[test]
+fn init_can_leave_the_team_empty() {
+    let dir = TestDir::empty();
+    let done = chela(&dir.state, &["init", "--empty-team", "--json"]);
+    assert_eq!(done.json()["config"], json!(dir.state.config()));
+    assert_eq!(chela(&dir.state, &["agents", "--json"]).json(), json!({ "agents": [] }));
+    assert!(chela(&dir.state, &["agents"]).stdout.contains("no agents yet"));
+}
+
+#[test]
+fn token_prints_the_token_alone() {
+    let dir = TestDir::with_config(|_| {});
+    let printed = chela(&dir.state, &["token"]).stdout;
+    assert_eq!(printed, format!("{}\n", dir.token()));
+    assert_eq!(chela(&dir.state, &["token", "--json"]).json(), json!({ "token": dir.token() }));
+}
+
+#[test]
+fn agents_lists_the_team_without_a_gateway() {
+    let dir = TestDir::with_config(|_| {});
+    let document = chela(&dir.state, &["agents", "--json"]).json();
+    let ids: Vec<&Value> = document["agents"].as_array().expect("a list").iter().map(|agent| &agent["id"]).collect();
+    assert_eq!(ids, ["ruda", "eden", "seum"]);
+    let text = chela(&dir.state, &["agents"]).stdout;
+    assert!(text.contains("ruda  Ruda  orchestrator (default)  demo"), "{text}");
+}
+
+#[test]
+fn status_tells_a_gateway_that_serves_from_one_that_does_not() {
+    let dir = TestDir::with_config(|_| {});
+    let none = chela(&dir.state, &["status", "--json"]);
+    assert_eq!((none.code, none.json()["serving"].clone()), (Some(69), json!(false)));
+    assert!(chela(&dir.state, &["status"]).stdout.contains("start one with `chela serve`"));
+
+    let serving = Binary::serve(&dir);
+    let status = chela(&dir.state, &["status", "--json"]);
+    assert_eq!(status.code, Some(0));
+    let status = status.json();
+    assert_eq!((&status["serving"], &status["pid"]), (&json!(true), &json!(serving.pid())));
+    assert_eq!(status["addresses"]["gateway"], json!(serving.address()));
+    let text = chela(&dir.state, &["status"]).stdout;
+    assert!(text.contains(&format!("gateway  http://{}", serving.address())), "{text}");
+
+    // A token that was changed while nobody looked: the running gateway takes the new one up by itself.
+    dir.edit_config(|config| config["hub"]["listen"] = json!("off"));
+    support::eventually("the change is told", || {
+        chela(&dir.state, &["status"]).stdout.contains("needed for the change of hub.listen").then_some(())
+    });
+    serving.terminate();
+}
+
+#[test]
+fn config_get_shows_the_whole_with_defaults_or_a_part() {
+    let dir = TestDir::with_config(|config| {
+        config.as_object_mut().expect("an object").remove("limits");
+    });
+    let whole = chela(&dir.state, &["config", "get", "--json"]).json();
+    assert_eq!(whole["limits"]["connections"], 10_000);
+    assert_eq!(whole["gateway"]["auth"]["token"], "[redacted]");
+    assert_eq!(chela(&dir.state, &["config", "get", "agents.list[1].id"]).stdout, "eden\n");
+    let wrong = chela(&dir.state, &["config", "get", "agents.lits"]);
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.stderr.contains("there is no `lits`; the keys here are default, list"), "{}", wrong.stderr);
+}
+
+#[test]
+fn config_check_takes_a_file_that_is_not_in_place() {
+    let dir = TestDir::with_config(|_| {});
+    let draft = dir.scratch().join("draft.json5");
+    fs::write(&draft, "{ /* a draft */ gateway: { auth: { token: '0123456789abcdef' } } }").expect("written");
+    let path = draft.to_str().expect("UTF-8");
+    assert_eq!(chela(&dir.state, &["config", "check", path]).code, Some(0));
+    fs::write(&draft, "{ gateway: ").expect("written");
+    let refused = chela(&dir.state, &["config", "check", path]);
+    assert_eq!(refused.code, Some(78));
+    assert!(refused.stderr.contains("not JSON5 at line 1"), "{}", refused.stderr);
+}
+
+#[test]
+fn config_schema_is_a_json_schema_with_a_sentence_for_each_section() {
+    let dir = TestDir::empty();
+    let schema = chela(&dir.state, &["config", "schema"]).json();
+    assert_eq!(schema["title"], "chela.json");
+    let sections = schema["properties"].as_object().expect("sections");
+    for (name, section) in sections {
+        assert!(section["description"].is_string(), "{name} has no description");
+    }
+    assert_eq!(schema["properties"]["limits"]["properties"]["connections"]["minimum"], 1);
+}
+
+#[test]
+fn doctor_is_content_with_a_good_directory_serving_or_not() {
+    let dir = TestDir::with_config(|_| {});
+    let findings = |document: &Value| {
+        let rows = document["findings"].as_array().expect("a list").clone();
+        rows.iter().map(|row| format!("{} {}", row["check"], row["state"]).replace('"', "")).collect::<Vec<_>>()
+    };
+    let idle = chela(&dir.state, &["doctor", "--json"]);
+    assert_eq!(idle.code, Some(0), "{}", idle.stdout);
+    assert_eq!(
+        findings(&idle.json()),
+        [
+            "state directory good",
+            "disk space good",
+            "configuration good",
+            "gateway good",
+            "gateway port good",
+            "monitor port good",
+            "hub port good",
+            "event log good",
+            "components good",
+        ]
+    );
+    let serving = Binary::serve(&dir);
+    let busy = chela(&dir.state, &["doctor"]);
+    assert_eq!(busy.code, Some(0), "{}", busy.stdout);
+    assert!(busy.stdout.contains(&format!("serving, pid {}", serving.pid())), "{}", busy.stdout);
+    assert!(busy.stdout.contains("probe 0.1.0 compiled and answered in"), "{}", busy.stdout);
+    serving.terminate();
+}
+
+#[test]
+fn doctor_names_what_is_wrong_with_its_remedy() {
+    let dir = TestDir::empty();
+    let none = chela(&dir.state, &["doctor"]);
+    assert_eq!(none.code, Some(1));
+    assert!(none.stdout.contains("`chela init` or `chela serve` makes it"), "{}", none.stdout);
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let dir = TestDir::with_config(|config| config["hub"]["listen"] = json!(address));
+    fs::write(dir.state.event_log(), "{\"type\":\"torn").expect("written");
+    let found = chela(&dir.state, &["doctor"]);
+    assert_eq!(found.code, Some(1));
+    assert!(found.stdout.contains("change `hub.listen`"), "{}", found.stdout);
+    assert!(found.stdout.contains("the last line is torn"), "{}", found.stdout);
+
+    let dir = TestDir::with_config(|config| config["agents"]["default"] = json!("nobody"));
+    let found = chela(&dir.state, &["doctor"]);
+    assert!(found.stdout.contains("agents.default: no agent has the id `nobody`; edit "), "{}", found.stdout);
+}
+
+#[test]
+fn serve_json_prints_the_run_file_when_ready() {
+    let dir = TestDir::empty();
+    let mut serving = Binary::spawn(&dir, &["--gateway", "0", "--monitor", "0", "--hub", "0", "--json"]);
+    serving.wait_until_ready();
+    let run = serving.run_file();
+    let ended = serving.terminate();
+    assert_eq!(ended.json(), serde_json::to_value(run).expect("JSON"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let dir = TestDir::empty();
+    let mut command = support::chela_command(&dir.state);
+    let mut child = command.args(["config", "schema"]).stdout(std::process::Stdio::piped()).spawn().expect("runs");
+    drop(child.stdout.take());
+    assert!(child.wait().expect("ends").success());
+}

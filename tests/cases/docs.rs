@@ -1,0 +1,79 @@
+//! What the documents say is what the gateway does.
+
+use std::fs;
+use std::path::Path;
+
+use chela::edge::{methods, routes};
+use support::{TestDir, chela};
+
+fn document(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
+    fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[test]
+fn every_route_and_method_is_documented_with_its_scope() {
+    let text = document("docs/protocol.md");
+    let row = |cells: &[&str]| {
+        let found = text.lines().any(|line| line.starts_with('|') && cells.iter().all(|cell| line.contains(cell)));
+        assert!(found, "docs/protocol.md has no row with {cells:?}");
+    };
+    for route in routes().list() {
+        row(&[route.method.as_str(), &format!("`{}`", route.path)]);
+    }
+    for (method, scope) in methods().list() {
+        row(&[&format!("`{method}`"), &format!("`{scope}`")]);
+    }
+}
+
+#[test]
+fn every_key_of_the_configuration_is_documented() {
+    let text = document("docs/operating.md");
+    let dir = TestDir::empty();
+    let schema = chela(&dir.state, &["config", "schema"]).json();
+    let mut paths = Vec::new();
+    collect("", &schema, &mut paths);
+    assert!(paths.len() > 20, "{paths:?}");
+    for path in paths {
+        assert!(text.contains(&format!("`{path}`")), "docs/operating.md does not speak of `{path}`");
+    }
+}
+
+fn collect(path: &str, schema: &serde_json::Value, paths: &mut Vec<String>) {
+    let properties = schema["properties"].as_object().or_else(|| schema["items"]["properties"].as_object());
+    let list = if schema["items"].is_object() { "[]" } else { "" };
+    let Some(properties) = properties else {
+        paths.push(path.to_owned());
+        return;
+    };
+    for (key, below) in properties.iter().filter(|(key, _)| *key != "$schema") {
+        let dot = if path.is_empty() { "" } else { "." };
+        collect(&format!("{path}{list}{dot}{key}"), below, paths);
+    }
+}
+
+#[test]
+fn exit_codes_in_the_document_are_those_of_the_help() {
+    let dir = TestDir::empty();
+    let help = chela(&dir.state, &["--help"]).stdout;
+    let text = document("docs/operating.md");
+    let codes = help.lines().skip_while(|line| !line.starts_with("Exit codes:")).skip(1);
+    let codes: Vec<&str> =
+        codes.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(codes.len(), 8);
+    for code in codes {
+        assert!(
+            text.lines().any(|line| line.starts_with(&format!("| {code} |"))),
+            "{code} is not in docs/operating.md"
+        );
+    }
+}
+
+#[test]
+fn every_room_is_on_the_map() {
+    let map = document("host/src/lib.rs");
+    let text = document("docs/ARCHITECTURE.md");
+    for room in map.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')) {
+        assert!(text.contains(&format!("`{room}`")), "docs/ARCHITECTURE.md does not speak of `{room}`");
+    }
+}

@@ -1,0 +1,198 @@
+//! Starting and stopping a gateway as a process, and what it says when it cannot.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+
+use serde_json::{Value, json};
+use support::{Binary, TestDir, chela, chela_command, have};
+
+#[test]
+fn a_first_start_on_an_empty_directory_writes_a_whole_configuration_and_serves() {
+    let dir = TestDir::empty();
+    let serving = Binary::serve(&dir);
+    let facts = fs::metadata(dir.state.config()).expect("written");
+    assert_eq!(facts.permissions().mode() & 0o777, 0o600);
+    let config: Value = serde_json::from_slice(&fs::read(dir.state.config()).expect("readable")).expect("strict JSON");
+    assert_eq!(config["gateway"]["listen"], "127.0.0.1:18789", "addresses of the command line are for one start");
+    assert_eq!(config["agents"]["list"].as_array().map(Vec::len), Some(3));
+    let token = config["gateway"]["auth"]["token"].as_str().expect("a token").to_owned();
+    assert_eq!(token.len(), 64);
+
+    let run: Value = serde_json::from_slice(&fs::read(dir.state.run_file()).expect("written")).expect("JSON");
+    let keys: Vec<&String> = run.as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["pid", "version", "gateway", "monitor", "hub"]);
+    assert_eq!(run["pid"], serving.pid());
+    for agent in ["ruda", "eden", "seum"] {
+        assert!(dir.state.path().join(format!("workspace-{agent}")).is_dir());
+    }
+
+    let ended = serving.terminate();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(!dir.state.run_file().exists(), "removed on a clean stop");
+    assert_eq!(dir.event_types(), ["gateway.started", "gateway.stopped"]);
+    assert!(!ended.stdout.contains(&token) && !ended.stderr.contains(&token), "a token was printed");
+    dir.assert_no_stray_files();
+}
+
+#[test]
+fn a_listener_that_is_off_is_null() {
+    let dir = TestDir::empty();
+    let mut serving = Binary::spawn(&dir, &["--gateway", "127.0.0.1:0", "--monitor", "off", "--hub", "off"]);
+    serving.wait_until_ready();
+    let run: Value = serde_json::from_slice(&fs::read(dir.state.run_file()).expect("written")).expect("JSON");
+    assert_eq!((&run["monitor"], &run["hub"]), (&Value::Null, &Value::Null));
+    serving.terminate();
+}
+
+#[test]
+fn a_second_start_keeps_the_configuration_and_the_token() {
+    let dir = TestDir::empty();
+    Binary::serve(&dir).terminate();
+    let before = fs::read(dir.state.config()).expect("written");
+    Binary::serve(&dir).terminate();
+    assert_eq!(fs::read(dir.state.config()).expect("readable"), before);
+}
+
+#[test]
+fn a_second_gateway_on_one_directory_is_refused_and_the_first_goes_on() {
+    let dir = TestDir::empty();
+    let first = Binary::serve(&dir);
+    let second = chela(&dir.state, &["serve", "--gateway", "0", "--monitor", "0", "--hub", "0"]);
+    assert_eq!(second.code, Some(75));
+    let expected = format!("another gateway (pid {}) serves", first.pid());
+    assert!(second.stderr.contains(&expected), "{}", second.stderr);
+    assert!(second.stderr.contains("--state-dir"), "it says what to do: {}", second.stderr);
+    assert_eq!(chela(&dir.state, &["status"]).code, Some(0));
+    assert_eq!(first.terminate().code, Some(0));
+}
+
+#[test]
+fn after_a_kill_the_next_start_takes_over_by_itself() {
+    let dir = TestDir::empty();
+    let first = Binary::serve(&dir);
+    let dead = first.pid();
+    first.kill();
+    assert!(dir.state.run_file().exists(), "a killed gateway removes nothing");
+    let said = chela(&dir.state, &["status"]);
+    assert_eq!(said.code, Some(69));
+    assert!(said.stdout.contains(&format!("the last one (pid {dead}) ended without a word")), "{}", said.stdout);
+    let second = Binary::serve(&dir);
+    assert_ne!(second.pid(), dead);
+    assert_eq!(second.terminate().code, Some(0));
+    assert_eq!(dir.event_types(), ["gateway.started", "gateway.started", "gateway.stopped"]);
+}
+
+#[test]
+fn a_port_in_use_is_named_with_the_remedy() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("bound").to_string();
+    for listener in ["gateway", "monitor", "hub"] {
+        let dir = TestDir::empty();
+        let mut arguments = vec!["serve".to_owned()];
+        for one in ["gateway", "monitor", "hub"] {
+            arguments.extend([format!("--{one}"), if one == listener { address.clone() } else { "0".into() }]);
+        }
+        let refused = chela(&dir.state, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(refused.code, Some(75));
+        let expected =
+            format!("{listener}: {address} is in use by another program; choose another with --{listener} ADDR");
+        assert!(refused.stderr.contains(&expected), "{}", refused.stderr);
+        assert!(!dir.state.run_file().exists());
+    }
+}
+
+#[test]
+fn an_address_that_is_not_of_this_machine_is_refused() {
+    let dir = TestDir::empty();
+    let refused = chela(&dir.state, &["serve", "--gateway", "192.0.2.1:1"]);
+    assert_eq!(refused.code, Some(78));
+    assert!(refused.stderr.contains("gateway: cannot listen on 192.0.2.1:1"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("because: "), "{}", refused.stderr);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_named() {
+    let dir = TestDir::empty();
+    fs::write(dir.state.path(), "in the way").expect("written");
+    let refused = chela(&dir.state, &["serve"]);
+    assert_eq!(refused.code, Some(73));
+    assert!(refused.stderr.contains("cannot write in"), "{}", refused.stderr);
+
+    // Rights mean nothing to root: somebody else must try.
+    if !have("root") {
+        return;
+    }
+    let dir = TestDir::empty();
+    fs::create_dir(dir.state.path()).expect("made");
+    fs::set_permissions(dir.scratch(), fs::Permissions::from_mode(0o755)).expect("ours");
+    fs::set_permissions(dir.state.path(), fs::Permissions::from_mode(0o555)).expect("ours");
+    // The binary itself may lie where only root can go.
+    let copy = dir.scratch().join("chela");
+    fs::copy(chela_command(&dir.state).get_program(), &copy).expect("copied");
+    let output = std::process::Command::new(&copy)
+        .args(["serve", "--state-dir"])
+        .arg(dir.state.path())
+        .uid(65534)
+        .gid(65534)
+        .output()
+        .expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(73), "{said}");
+    assert!(said.contains("cannot write in") && said.contains("check its owner and rights"), "{said}");
+}
+
+#[test]
+fn a_directory_of_the_old_system_is_not_touched() {
+    let dir = TestDir::empty();
+    fs::create_dir(dir.state.path()).expect("made");
+    fs::write(dir.state.old_config(), "{}").expect("written");
+    for command in ["serve", "init"] {
+        let refused = chela(&dir.state, &[command]);
+        assert_eq!(refused.code, Some(78));
+        assert!(refused.stderr.contains("belongs to another system"), "{}", refused.stderr);
+    }
+    assert_eq!(dir.files(), ["openclaw.json"]);
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    use std::io::Write;
+    let dir = TestDir::with_config(|config| config["limits"]["drainTimeoutMs"] = json!(600_000));
+    let mut serving = Binary::serve(&dir);
+    let mut stuck = std::net::TcpStream::connect(serving.address()).expect("accepted");
+    let head = format!(
+        "POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Length: 9\r\n\r\n",
+        dir.token()
+    );
+    stuck.write_all(head.as_bytes()).expect("sent");
+    let client = serving.client(&dir.token());
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    support::eventually("the request is under way", || {
+        let metrics = runtime.block_on(client.get("/metrics")).expect("answered");
+        String::from_utf8_lossy(&metrics.body).contains("chela_connections{listener=\"gateway\"} 2").then_some(())
+    });
+    serving.signal(rustix::process::Signal::TERM);
+    support::eventually("it drains", || serving.stderr().contains("stopping").then_some(()));
+    serving.signal(rustix::process::Signal::INT);
+    let ended = serving.finished();
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("second signal"), "{}", ended.stderr);
+}
+
+#[test]
+fn requests_that_never_end_do_not_hold_up_a_stop() {
+    use std::io::Write;
+    let dir = TestDir::with_config(|config| config["limits"]["drainTimeoutMs"] = json!(50));
+    let serving = Binary::serve(&dir);
+    let mut stuck = std::net::TcpStream::connect(serving.address()).expect("accepted");
+    let head = format!(
+        "POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Length: 9\r\n\r\n",
+        dir.token()
+    );
+    stuck.write_all(head.as_bytes()).expect("sent");
+    let ended = serving.terminate();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    dir.assert_no_stray_files();
+}

@@ -1,0 +1,99 @@
+//! A state directory of one test, removed when the test ends.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use chela::config::Starter;
+use chela::layout::StateDir;
+use chela::{app, settings};
+use serde_json::Value;
+
+pub struct TestDir {
+    temp: tempfile::TempDir,
+    pub state: StateDir,
+}
+
+impl TestDir {
+    /// With nothing in it: a first start writes all.
+    pub fn empty() -> Self {
+        let temp = tempfile::tempdir().expect("a temporary directory");
+        let state = StateDir::new(temp.path().join("state"));
+        Self { temp, state }
+    }
+
+    /// With the configuration of a first start, changed by `edit`, on free ports.
+    pub fn with_config(edit: impl FnOnce(&mut Value)) -> Self {
+        let dir = Self::empty();
+        app::prepare(&dir.state).expect("a state directory");
+        settings::create(&dir.state, &Starter::default()).expect("a first configuration");
+        dir.edit_config(|config| {
+            for listener in ["gateway", "monitor", "hub"] {
+                config[listener]["listen"] = "127.0.0.1:0".into();
+            }
+            edit(config);
+        });
+        dir
+    }
+
+    /// Changes the configuration as an editor does: a new file renamed over the old one.
+    pub fn edit_config(&self, edit: impl FnOnce(&mut Value)) {
+        let mut config: Value =
+            serde_json::from_str(&fs::read_to_string(self.state.config()).expect("a configuration")).expect("JSON");
+        edit(&mut config);
+        self.write_config(&serde_json::to_vec_pretty(&config).expect("JSON"));
+    }
+
+    pub fn write_config(&self, bytes: &[u8]) {
+        let beside = self.scratch().join("new-chela.json");
+        fs::write(&beside, bytes).expect("written");
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o600)).expect("its owner's");
+        fs::rename(&beside, self.state.config()).expect("put in place");
+    }
+
+    /// A place of the test's own, outside the state directory.
+    pub fn scratch(&self) -> &Path {
+        self.temp.path()
+    }
+
+    pub fn events(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.state.event_log()).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).expect("a line of the log is JSON")).collect()
+    }
+
+    pub fn event_types(&self) -> Vec<String> {
+        self.events().iter().map(|event| event["type"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    pub fn token(&self) -> String {
+        settings::load(&self.state).expect("settings").tokens.owner().to_owned()
+    }
+
+    /// A gateway that has ended leaves what it keeps, and nothing it used while it ran.
+    pub fn assert_no_stray_files(&self) {
+        let known = |path: &str| {
+            let kept = ["chela.json", "logs", "run", "run/lock"];
+            let logs = ["logs/coordination-events.ndjson", "logs/audit.ndjson", "logs/corrupt.ndjson"];
+            kept.contains(&path) || logs.contains(&path) || path.starts_with("workspace-")
+        };
+        let strays: Vec<String> = self.files().into_iter().filter(|path| !known(path)).collect();
+        assert!(strays.is_empty(), "left behind in the state directory: {strays:?}");
+    }
+
+    /// Every path below the state directory, relative to it.
+    pub fn files(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut left: Vec<PathBuf> = vec![self.state.path().to_owned()];
+        while let Some(folder) = left.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                found.push(path.strip_prefix(self.state.path()).expect("below it").display().to_string());
+                if path.is_dir() {
+                    left.push(path);
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}

@@ -1,0 +1,33 @@
+//! Programs that some tests need and a machine may lack.
+
+use std::io::Write;
+
+/// Whether a tool is here. If not, the test may skip, unless `CHELA_REQUIRE` says that it must be here; what was skipped is
+/// listed at the end of `cargo xtask test`.
+pub fn have(tool: &str) -> bool {
+    let here = match tool {
+        "python" => on_path("python3"),
+        "root" => rustix::process::geteuid().is_root(),
+        program => on_path(program),
+    };
+    if !here {
+        let required = std::env::var("CHELA_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|one| one == tool), "CHELA_REQUIRE names `{tool}`, which is not here");
+        note_skipped(tool);
+    }
+    here
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+fn note_skipped(tool: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    eprintln!("skipped: {test} needs {tool}");
+    let Some(path) = std::env::var_os("CHELA_SKIPPED") else { return };
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let noted = file.and_then(|mut file| writeln!(file, "{test} (needs {tool})"));
+    noted.expect("the list of skipped tests can be written");
+}

@@ -1,0 +1,131 @@
+//! The rules of the tree that a compiler does not hold.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is a directory of the repository").to_owned()
+}
+
+/// Every Rust file below `folder`, with its text.
+fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut left = vec![root().join(folder)];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(fs::read_dir(&path).expect("readable").map(|entry| entry.expect("an entry").path()));
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = fs::read_to_string(&path).expect("readable");
+            found.push((path, text));
+        }
+    }
+    assert!(!found.is_empty(), "{folder} has Rust files");
+    found
+}
+
+/// The rooms of the host in reading order, as `lib.rs` lists them.
+fn rooms() -> Vec<String> {
+    let map = fs::read_to_string(root().join("host/src/lib.rs")).expect("readable");
+    let name = |line: &str| line.strip_prefix("pub mod ")?.strip_suffix(';').map(str::to_owned);
+    map.lines().filter_map(name).collect()
+}
+
+/// The room a file of the host belongs to; none for `main.rs` and `lib.rs`.
+fn room_of(path: &Path) -> Option<String> {
+    let inside = path.strip_prefix(root().join("host/src")).ok()?;
+    let first = Path::new(inside.components().next()?.as_os_str());
+    Some(first.file_stem()?.to_str()?.to_owned()).filter(|name| name != "main" && name != "lib")
+}
+
+/// The rooms that a text names by `crate::room`, also within `use crate::{a, b}`.
+fn rooms_named_in(text: &str, rooms: &[String]) -> Vec<String> {
+    let mut named = Vec::new();
+    for (at, _) in text.match_indices("crate::") {
+        let rest = &text[at + "crate::".len()..];
+        let names: Vec<&str> = match rest.strip_prefix('{') {
+            Some(group) => group.split('}').next().unwrap_or_default().split(',').collect(),
+            None => vec![rest],
+        };
+        for name in names {
+            let name: String = name.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            if rooms.contains(&name) {
+                named.push(name);
+            }
+        }
+    }
+    named
+}
+
+#[test]
+fn rooms_use_only_rooms_before_them() {
+    let rooms = rooms();
+    let place = |name: &str| rooms.iter().position(|room| room == name).expect("a room of lib.rs");
+    let mut wrong = Vec::new();
+    for (path, text) in sources("host/src") {
+        let Some(room) = room_of(&path) else { continue };
+        for used in rooms_named_in(&text, &rooms) {
+            if place(&used) > place(&room) {
+                wrong.push(format!("{} uses `{used}`, which lib.rs lists after `{room}`", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_check_of_directions_sees_every_way_to_name_a_room() {
+    let rooms = ["bus".to_owned(), "edge".to_owned(), "app".to_owned()];
+    let check = |text: &str, expected: &[&str]| assert_eq!(rooms_named_in(text, &rooms), expected, "{text}");
+    check("use crate::edge::Port;", &["edge"]);
+    check("use crate::{bus, edge};", &["bus", "edge"]);
+    check("crate::app::prepare(dir)", &["app"]);
+    check("use crate::edges::Port; use super::bus;", &[]);
+}
+
+#[test]
+fn each_foreign_world_is_known_to_one_room() {
+    let owners =
+        [("axum", "edge"), ("wasmtime", "plugins"), ("clap", "cli"), ("notify::", "settings"), ("json5::", "config")];
+    for (path, text) in sources("host/src") {
+        let room = room_of(&path).unwrap_or_default();
+        for (krate, owner) in owners {
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            let named = code
+                .filter(|line| line.contains(&format!("{krate}::")) || line.contains(krate) && krate.ends_with("::"));
+            assert!(
+                room == owner || named.count() == 0,
+                "{} names {krate}, which is for `{owner}` alone",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn storage_stands_alone() {
+    let manifest = fs::read_to_string(root().join("host/storage/Cargo.toml")).expect("readable");
+    for krate in ["tokio", "wasmtime", "axum", "chela."] {
+        assert!(!manifest.contains(krate), "host/storage depends on {krate}");
+    }
+}
+
+#[test]
+fn every_file_opens_with_its_promise_and_stays_readable() {
+    for folder in ["host", "tests", "xtask", "plugins"] {
+        for (path, text) in sources(folder) {
+            let name = path.strip_prefix(root()).expect("inside").display().to_string();
+            assert!(text.starts_with("//! "), "{name} does not open with what it is");
+            assert!(text.lines().count() <= 600, "{name} is past 600 lines: split it");
+            assert!(!name.ends_with("mod.rs"), "{name}: a room is `room.rs` beside `room/`");
+        }
+    }
+}
+
+#[test]
+fn every_member_takes_versions_and_lints_from_the_workspace() {
+    for folder in ["host", "host/storage", "tests", "xtask"] {
+        let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).expect("readable");
+        assert!(manifest.contains("[lints]\nworkspace = true"), "{folder} has lints of its own");
+        assert!(!manifest.contains("version = \""), "{folder} names a version; put it into the workspace");
+    }
+}
