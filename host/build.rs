@@ -3,14 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-const COMPONENTS: [&str; 1] = ["probe"];
-
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let mut rows = String::new();
-    for name in COMPONENTS {
-        match find(&out, name) {
+    for name in guests() {
+        match find(&out, &name) {
             Some(path) => {
                 println!("cargo::rerun-if-changed={}", path.display());
                 rows.push_str(&format!("    ({name:?}, include_bytes!({path:?})),\n"));
@@ -25,6 +23,17 @@ fn main() {
     }
     let table = format!("pub(super) static BUILTIN: &[(&str, &[u8])] = &[\n{rows}];\n");
     fs::write(out.join("builtin.rs"), table).expect("OUT_DIR is writable");
+}
+
+/// Every directory of `plugins` is a default component, but for the kit that they share.
+fn guests() -> Vec<String> {
+    let folder = Path::new("../plugins");
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let entries = fs::read_dir(folder).expect("plugins is a directory of the repository");
+    let names = entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| name != "sdk").collect();
+    names.sort();
+    names
 }
 
 /// The target directory is some levels above OUT_DIR, however it is named.

@@ -1,32 +1,37 @@
 //! The composition root: builds the rooms bottom-up, drains them top-down. Alone sees every room.
-//! Keeps true: one gateway per state directory; `run/gateway.json` is there exactly while it serves; a stop loses nothing that was written.
+//! Keeps true: one gateway per state directory; `run/gateway.json` is there exactly while it serves; a stop loses nothing that was written;
+//! a part that dies is noticed.
 
 use std::path::PathBuf;
 
 use chela_storage::{DirLock, LockError};
 use serde_json::json;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::bus::{self, Bus, data};
 use crate::clock::Clock;
 use crate::config::{Listen, Starter};
-use crate::edge::{self, Audit, Context, Limiters, Listener, Phase, Port, Shared};
+use crate::edge::{self, Audit, Context, Limiters, Listener, Phase, Shared};
 use crate::event::Kind;
 use crate::layout::StateDir;
 use crate::metrics::Metrics;
+use crate::port::PerPort;
 use crate::run::{Addresses, RunFile};
 use crate::settings::{self, Service, Settings};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot write in {}; check its owner and rights, or choose another --state-dir", path.display())]
-    Directory { path: PathBuf, source: std::io::Error },
+    #[error("cannot write in {} ({cause}); check its owner and rights, or choose another --state-dir", path.display())]
+    Directory { path: PathBuf, cause: std::io::Error },
     #[error("{} belongs to another system (it has openclaw.json and no chela.json); choose another --state-dir", path.display())]
     Foreign { path: PathBuf },
     #[error("another gateway{} serves {}; stop it, or choose another --state-dir", owner.map(|pid| format!(" (pid {pid})")).unwrap_or_default(), path.display())]
     Served { path: PathBuf, owner: Option<u32> },
+    #[error("{part} ended by itself, which is a fault of ours; the log above says more")]
+    Died { part: &'static str },
     #[error(transparent)]
     Settings(#[from] settings::Error),
     #[error(transparent)]
@@ -41,9 +46,7 @@ pub struct Options {
     pub dir: StateDir,
     pub clock: Clock,
     /// What the command line says, over what the configuration says.
-    pub gateway: Option<Listen>,
-    pub monitor: Option<Listen>,
-    pub hub: Option<Listen>,
+    pub listen: PerPort<Option<Listen>>,
 }
 
 /// A serving gateway.
@@ -54,74 +57,98 @@ pub struct App {
     bus: Bus,
     settings: settings::Handle,
     phase: watch::Sender<Phase>,
-    stop_listening: CancellationToken,
-    stop_settings: CancellationToken,
-    listeners: TaskTracker,
-    services: TaskTracker,
+    changes: TaskTracker,
+    listeners: Parts,
+    services: Parts,
     _lock: DirLock,
+}
+
+/// Tasks that run until they are told to stop.
+#[derive(Default)]
+struct Parts {
+    tasks: JoinSet<&'static str>,
+    stop: CancellationToken,
+}
+
+impl Parts {
+    fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(async move {
+            task.await;
+            name
+        });
+    }
+
+    /// The first part that ends although nobody told it to.
+    async fn died(&mut self) -> Error {
+        match self.tasks.join_next().await {
+            Some(Ok(part)) => Error::Died { part },
+            Some(Err(_)) => Error::Died { part: "a part of the gateway" },
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn end(&mut self) {
+        self.stop.cancel();
+        while self.tasks.join_next().await.is_some() {}
+    }
 }
 
 impl App {
     /// Starts everything and returns once it is ready.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let Options { dir, clock, .. } = &options;
-        let lock = claim(dir)?;
-        let created = ensure_config(dir)?;
-        let first = settings::load(dir)?;
-        make_workspaces(dir, &first)?;
-        let listeners = bind(&options, &first).await?;
-        let addresses = addresses_of(&listeners);
+        let Options { dir, clock, listen } = options;
+        let lock = claim(&dir)?;
+        let created = ensure_config(&dir)?;
+        let first = settings::load(&dir)?;
+        settings::make_workspaces(&dir, &first)?;
+        let bound = bind(listen, &first).await?;
+        let addresses = addresses_of(&bound);
+        warn_beyond_this_machine(&bound);
 
         let metrics = Metrics::default();
-        let bus = Bus::open(dir, clock.clone(), metrics.clone())?;
-        let audit = Audit::open(dir)?;
+        let bus = Bus::open(&dir, clock.clone(), metrics.clone())?;
+        let audit = Audit::open(&dir)?;
+        // The last thing that may fail before anything runs.
+        bus.emit(Kind::GatewayStarted, data(json!({ "version": env!("CARGO_PKG_VERSION"), "addresses": addresses })))?;
 
-        let services = TaskTracker::new();
-        let stop_settings = CancellationToken::new();
+        let mut services = Parts::default();
         let service = Service { dir: dir.clone(), bus: bus.clone(), clock: clock.clone(), metrics: metrics.clone() };
-        let (settings, watching) = service.start(first, stop_settings.clone());
-        services.spawn(watching);
-        services.spawn(keep_workspaces(dir.clone(), settings.clone(), stop_settings.clone()));
+        let (settings, watching) = service.start(first, services.stop.clone());
+        services.spawn("the watch over the configuration", watching);
+        services.spawn("the watch over the event log", bus.clone().watch_over_log(services.stop.clone()));
 
-        let (phase, phase_seen) = watch::channel(Phase::Starting);
+        let (phase, phase_seen) = watch::channel(Phase::Ready);
+        let changes = TaskTracker::new();
         let context = Context::new(Shared {
             dir: dir.clone(),
             addresses,
             settings: settings.clone(),
             bus: bus.clone(),
-            clock: clock.clone(),
+            clock,
             metrics,
             phase: phase_seen,
             methods: edge::methods(),
+            changes: changes.clone(),
             audit,
             limiters: Limiters::default(),
         });
+        let mut listeners = Parts::default();
         let routes = edge::routes();
-        let stop_listening = CancellationToken::new();
-        let serving = TaskTracker::new();
-        for listener in listeners {
-            let (routes, context, stop) = (routes.clone(), context.clone(), stop_listening.clone());
-            serving.spawn(async move { listener.serve(&routes, context, stop).await });
+        let share = edge::connections_share(bound.len());
+        for listener in bound {
+            let (routes, context, stop) = (routes.clone(), context.clone(), listeners.stop.clone());
+            listeners.spawn("a listener", async move { listener.serve(&routes, context, share, stop).await });
         }
 
-        bus.emit(Kind::GatewayStarted, data(json!({ "version": env!("CARGO_PKG_VERSION"), "addresses": addresses })))?;
-        phase.send_replace(Phase::Ready);
-        let said = RunFile::of_this_process(addresses).write(dir);
-        said.map_err(|source| Error::Directory { path: dir.run(), source })?;
-        tracing::info!(dir = %dir.path().display(), ?addresses, "ready");
-        Ok(Self {
-            dir: dir.clone(),
-            addresses,
-            created,
-            bus,
-            settings,
-            phase,
-            stop_listening,
-            stop_settings,
-            listeners: serving,
-            services,
-            _lock: lock,
-        })
+        let app = Self { dir, addresses, created, bus, settings, phase, changes, listeners, services, _lock: lock };
+        if let Err(cause) = RunFile::of_this_process(addresses).write(&app.dir) {
+            let path = app.dir.run();
+            // Already on the way out: the reason for it is what the caller must hear.
+            let _ = app.stop().await;
+            return Err(Error::Directory { path, cause });
+        }
+        tracing::info!(dir = %app.dir.path().display(), ?addresses, "ready");
+        Ok(app)
     }
 
     pub fn addresses(&self) -> Addresses {
@@ -141,44 +168,54 @@ impl App {
         self.created
     }
 
-    /// Takes no more, lets requests under way finish, writes the end, frees the directory.
-    pub async fn stop(self) -> Result<(), Error> {
+    /// Completes only if a part of the gateway ends by itself.
+    pub async fn died(&mut self) -> Error {
+        tokio::select! {
+            error = self.listeners.died() => error,
+            error = self.services.died() => error,
+        }
+    }
+
+    /// Takes no more, lets what is under way finish, writes the end, frees the directory.
+    pub async fn stop(mut self) -> Result<(), Error> {
         tracing::info!("stopping");
         self.phase.send_replace(Phase::Draining);
-        self.stop_listening.cancel();
-        self.listeners.close();
-        self.listeners.wait().await;
-        self.stop_settings.cancel();
-        self.services.close();
-        self.services.wait().await;
-        self.bus.emit(Kind::GatewayStopped, data(json!({})))?;
-        self.bus.sync()?;
-        RunFile::remove(&self.dir).map_err(|source| Error::Directory { path: self.dir.run(), source })?;
+        self.listeners.end().await;
+        self.changes.close();
+        self.changes.wait().await;
+        self.services.end().await;
+        let written = self.bus.emit(Kind::GatewayStopped, data(json!({}))).and_then(|()| self.bus.sync());
+        let removed = RunFile::remove(&self.dir);
+        written?;
+        removed.map_err(|cause| Error::Directory { path: self.dir.run(), cause })?;
         tracing::info!("stopped");
         Ok(())
     }
 }
 
-/// Makes the directories that a state directory needs, unless it belongs to another system.
-pub fn prepare(dir: &StateDir) -> Result<(), Error> {
+/// Writes a first configuration, for `chela init`.
+pub fn init(dir: &StateDir, choices: &Starter) -> Result<(), Error> {
+    let _lock = claim(dir)?;
+    Ok(settings::create(dir, choices)?)
+}
+
+/// Makes the state directory ours for as long as the lock lives, and clears away what a killed owner left.
+fn claim(dir: &StateDir) -> Result<DirLock, Error> {
     if dir.old_config().exists() && !dir.config().exists() {
         return Err(Error::Foreign { path: dir.path().to_owned() });
     }
     for path in [dir.path().to_owned(), dir.logs(), dir.run()] {
-        chela_storage::make_private_dir(&path).map_err(|source| Error::Directory { path, source })?;
+        chela_storage::make_private_dir(&path).map_err(|cause| Error::Directory { path, cause })?;
     }
-    Ok(())
-}
-
-/// Makes the state directory ours for as long as the lock lives.
-fn claim(dir: &StateDir) -> Result<DirLock, Error> {
-    prepare(dir)?;
     let lock = DirLock::take(&dir.lock()).map_err(|error| match error {
         LockError::Held { owner, .. } => Error::Served { path: dir.path().to_owned(), owner },
-        LockError::Io { path, source } => Error::Directory { path, source },
+        LockError::Io { path, source } => Error::Directory { path, cause: source },
     })?;
-    // Left by a gateway that was killed: until we are ready, it would name the wrong one.
-    RunFile::remove(dir).map_err(|source| Error::Directory { path: dir.run(), source })?;
+    // Until we are ready, the run file of a killed gateway would name the wrong one.
+    let cleared = RunFile::remove(dir)
+        .and_then(|()| chela_storage::sweep(dir.path()))
+        .and_then(|()| chela_storage::sweep(&dir.run()));
+    cleared.map_err(|cause| Error::Directory { path: dir.path().to_owned(), cause })?;
     Ok(lock)
 }
 
@@ -191,40 +228,26 @@ fn ensure_config(dir: &StateDir) -> Result<bool, Error> {
     Ok(true)
 }
 
-fn make_workspaces(dir: &StateDir, settings: &Settings) -> Result<(), Error> {
-    for agent in &settings.config.agents.list {
-        let path = dir.workspace(agent);
-        chela_storage::make_private_dir(&path).map_err(|source| Error::Directory { path, source })?;
-    }
-    Ok(())
-}
-
-/// Agents that a changed configuration adds get their workspaces too.
-async fn keep_workspaces(dir: StateDir, settings: settings::Handle, stop: CancellationToken) {
-    let mut changes = settings.subscribe();
-    while let Some(Ok(())) = stop.run_until_cancelled(changes.changed()).await {
-        let current = changes.borrow_and_update().clone();
-        if let Err(error) = make_workspaces(&dir, &current) {
-            tracing::error!(error = &error as &dyn std::error::Error, "an agent has no workspace");
-        }
-    }
-}
-
-async fn bind(options: &Options, settings: &Settings) -> Result<Vec<Listener>, Error> {
-    let config = &settings.config;
-    let wanted = [
-        (Port::Gateway, options.gateway.unwrap_or(config.gateway.listen)),
-        (Port::Monitor, options.monitor.unwrap_or(config.monitor.listen)),
-        (Port::Hub, options.hub.unwrap_or(config.hub.listen)),
-    ];
+async fn bind(given: PerPort<Option<Listen>>, settings: &Settings) -> Result<Vec<Listener>, Error> {
+    let configured = settings.config.listen();
     let mut listeners = Vec::new();
-    for (port, listen) in wanted {
-        listeners.extend(edge::bind(port, listen).await?);
+    for (port, given) in given.iter() {
+        listeners.extend(edge::bind(port, given.unwrap_or(*configured.get(port))).await?);
     }
     Ok(listeners)
 }
 
+fn warn_beyond_this_machine(listeners: &[Listener]) {
+    for listener in listeners.iter().filter(|listener| !listener.address().ip().is_loopback()) {
+        let (port, address) = (listener.port().as_str(), listener.address());
+        tracing::warn!(listener = port, %address, "other machines can connect and nothing is encrypted; put a TLS proxy in front");
+    }
+}
+
 fn addresses_of(listeners: &[Listener]) -> Addresses {
-    let of = |port| listeners.iter().find(|listener| listener.port() == port).map(Listener::address);
-    Addresses { gateway: of(Port::Gateway), monitor: of(Port::Monitor), hub: of(Port::Hub) }
+    let mut addresses = Addresses::default();
+    for listener in listeners {
+        *addresses.get_mut(listener.port()) = Some(listener.address());
+    }
+    addresses
 }

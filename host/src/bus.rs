@@ -4,12 +4,14 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use chela_storage::AppendLog;
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::event::{Event, Kind};
@@ -18,13 +20,15 @@ use crate::metrics::Metrics;
 
 /// Events that may wait for one subscriber.
 const QUEUE_MAX: usize = 1024;
+/// Between two tries of a log that takes no lines.
+const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot open the event log {}; check its rights and the disk", path.display())]
-    Open { path: PathBuf, source: io::Error },
-    #[error("the event log {} took no line; check the disk's space and rights", path.display())]
-    Append { path: PathBuf, source: io::Error },
+    #[error("cannot open the event log {} ({cause}); check its owner and rights, and the disk", path.display())]
+    Open { path: PathBuf, cause: io::Error },
+    #[error("the event log {} took no line ({cause}); check the disk's space and rights", path.display())]
+    Append { path: PathBuf, cause: io::Error },
 }
 
 #[derive(Clone)]
@@ -32,7 +36,9 @@ pub struct Bus(Arc<Inner>);
 
 struct Inner {
     state: Mutex<State>,
-    failing: AtomicBool,
+    /// Events that the log has not taken since it last took one.
+    unwritten: AtomicU64,
+    failed: Notify,
     path: PathBuf,
     clock: Clock,
     metrics: Metrics,
@@ -54,31 +60,38 @@ impl Bus {
     pub fn open(dir: &StateDir, clock: Clock, metrics: Metrics) -> Result<Self, Error> {
         let path = dir.event_log();
         let (log, repair) =
-            AppendLog::open(&path, &dir.corrupt_log()).map_err(|source| Error::Open { path: path.clone(), source })?;
+            AppendLog::open(&path, &dir.corrupt_log()).map_err(|cause| Error::Open { path: path.clone(), cause })?;
         let state = Mutex::new(State { log, subscribers: Vec::new() });
-        let bus = Self(Arc::new(Inner { state, failing: AtomicBool::new(false), path, clock, metrics }));
+        let bus =
+            Self(Arc::new(Inner { state, unwritten: AtomicU64::new(0), failed: Notify::new(), path, clock, metrics }));
         if let Some(repair) = repair {
             tracing::warn!(
                 offset = repair.offset,
                 bytes = repair.bytes,
                 "a torn last line of the event log was set aside"
             );
-            bus.emit(Kind::LogRepaired, data(json!({ "offset": repair.offset, "bytes": repair.bytes })))?;
+            bus.emit(
+                Kind::LogRepaired,
+                data(json!({ "log": "events", "offset": repair.offset, "bytes": repair.bytes })),
+            )?;
         }
         Ok(bus)
     }
 
     /// Writes an event of the gateway itself and tells the subscribers.
     pub fn emit(&self, kind: Kind, data: Map<String, Value>) -> Result<(), Error> {
+        self.append(kind, data).inspect_err(|_| {
+            self.0.unwritten.fetch_add(1, Ordering::Relaxed);
+            self.0.metrics.events_failed.inc();
+            self.0.failed.notify_one();
+        })
+    }
+
+    fn append(&self, kind: Kind, data: Map<String, Value>) -> Result<(), Error> {
         let event = Arc::new(Event::system(kind, self.0.clock.now(), data));
         let line = serde_json::to_vec(&*event).expect("an event is plain JSON");
         let mut state = self.lock();
-        if let Err(source) = state.log.append(&line) {
-            self.0.failing.store(true, Ordering::Relaxed);
-            self.0.metrics.events_failed.inc();
-            return Err(Error::Append { path: self.0.path.clone(), source });
-        }
-        self.0.failing.store(false, Ordering::Relaxed);
+        state.log.append(&line).map_err(|cause| Error::Append { path: self.0.path.clone(), cause })?;
         self.0.metrics.events.inc();
         state.subscribers.retain(|subscriber| self.deliver(subscriber, &event));
         Ok(())
@@ -100,14 +113,34 @@ impl Bus {
         Subscription { queue, missed }
     }
 
-    /// Whether the last event could not be written.
+    /// Whether events could not be written and the log has not recovered since.
     pub fn is_failing(&self) -> bool {
-        self.0.failing.load(Ordering::Relaxed)
+        self.0.unwritten.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whenever the log fails, tries it again until it takes lines, and writes down how many events it did not take.
+    pub async fn watch_over_log(self, stop: CancellationToken) {
+        while stop.run_until_cancelled(self.0.failed.notified()).await.is_some() {
+            while self.is_failing() {
+                if stop.run_until_cancelled(self.0.clock.sleep(RETRY)).await.is_none() {
+                    return;
+                }
+                self.try_to_recover();
+            }
+        }
+    }
+
+    fn try_to_recover(&self) {
+        let unwritten = self.0.unwritten.load(Ordering::Relaxed);
+        if self.append(Kind::LogRepaired, data(json!({ "log": "events", "unwritten": unwritten }))).is_ok() {
+            self.0.unwritten.fetch_sub(unwritten, Ordering::Relaxed);
+            tracing::warn!(unwritten, "the event log takes lines again");
+        }
     }
 
     /// Flushes the log to the device.
     pub fn sync(&self) -> Result<(), Error> {
-        self.lock().log.sync().map_err(|source| Error::Append { path: self.0.path.clone(), source })
+        self.lock().log.sync().map_err(|cause| Error::Append { path: self.0.path.clone(), cause })
     }
 
     /// False once the subscriber is gone.

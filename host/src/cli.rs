@@ -19,6 +19,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::Listen;
 use crate::layout::StateDir;
+use crate::port::PerPort;
 use output::Output;
 
 /// A gateway for teams of AI agents whose policies are WebAssembly components
@@ -72,6 +73,12 @@ struct Listeners {
     /// Web page, likewise
     #[arg(long, value_name = "ADDR|off")]
     hub: Option<Listen>,
+}
+
+impl From<Listeners> for PerPort<Option<Listen>> {
+    fn from(Listeners { gateway, monitor, hub }: Listeners) -> Self {
+        Self { gateway, monitor, hub }
+    }
 }
 
 /// Runs the command that the process was called with.

@@ -28,6 +28,9 @@ pub enum Error {
     Unauthorised,
     #[error("what answers at {address} is not a gateway")]
     NotAGateway { address: SocketAddr },
+    /// At the door, before any method.
+    #[error("the gateway at {address} refused: {message}")]
+    TurnedAway { address: SocketAddr, code: String, message: String },
     #[error("{}", .0.message)]
     Refused(ErrorShape),
 }
@@ -66,11 +69,20 @@ impl Client {
         if answer.status == StatusCode::UNAUTHORIZED {
             return Err(Error::Unauthorised);
         }
-        let response: Response =
-            serde_json::from_slice(&answer.body).map_err(|_| Error::NotAGateway { address: self.address })?;
+        let response: Response = serde_json::from_slice(&answer.body).map_err(|_| self.not_a_frame(&answer))?;
         match response.error {
             Some(error) => Err(Error::Refused(error)),
             None => Ok(response.payload.unwrap_or(Value::Null)),
+        }
+    }
+
+    fn not_a_frame(&self, answer: &Answer) -> Error {
+        let error = &answer.json()["error"];
+        match (error["code"].as_str(), error["message"].as_str()) {
+            (Some(code), Some(message)) => {
+                Error::TurnedAway { address: self.address, code: code.into(), message: message.into() }
+            }
+            _ => Error::NotAGateway { address: self.address },
         }
     }
 

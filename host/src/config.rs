@@ -8,11 +8,13 @@ mod secret;
 mod starter;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::port::PerPort;
 use crate::schema::Schema;
 use crate::scope::Scope;
 
@@ -55,10 +57,20 @@ pub struct Gateway {
     pub listen: Listen,
     pub auth: Auth,
     /// Names under which this machine may be called, beside addresses and `localhost`.
-    pub allowed_hosts: Vec<String>,
-    /// Web origins (`https://host`) that may call the gateway, beside its own.
-    pub allowed_origins: Vec<String>,
+    pub allowed_hosts: Vec<HostName>,
+    /// Web origins (`https://host`) whose pages may call the gateway, beside its own.
+    pub allowed_origins: Vec<Origin>,
 }
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(extend("pattern" = r"^[A-Za-z0-9._-]{1,253}$", "x-advice" = "write a name alone, without scheme or port"))]
+pub struct HostName(pub String);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(extend("pattern" = r"^https?://[^/?#@\s]+$", "x-advice" = "write scheme and host, and the port if there is one, such as https://hub.example"))]
+pub struct Origin(pub String);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
@@ -112,6 +124,9 @@ pub struct Limits {
     /// How long a client may take to send a body.
     #[schemars(range(min = 100, max = 600_000))]
     pub body_timeout_ms: u64,
+    /// How long an answer may wait for a client that does not read.
+    #[schemars(range(min = 100, max = 600_000))]
+    pub write_timeout_ms: u64,
     /// How long a stop waits for requests that are under way.
     #[schemars(range(min = 0, max = 600_000))]
     pub drain_timeout_ms: u64,
@@ -180,6 +195,7 @@ impl Default for Limits {
             requests_burst: 2_000,
             head_timeout_ms: 10_000,
             body_timeout_ms: 30_000,
+            write_timeout_ms: 30_000,
             drain_timeout_ms: 10_000,
         }
     }
@@ -205,8 +221,14 @@ impl LogLevel {
 
 impl Config {
     /// The JSON schema of `chela.json`, as `chela config schema` prints it.
-    pub fn schema() -> Schema {
-        Schema::of::<Self>()
+    pub fn schema() -> &'static Schema {
+        static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<Config>);
+        &SCHEMA
+    }
+
+    /// Where each listener listens.
+    pub fn listen(&self) -> PerPort<Listen> {
+        PerPort { gateway: self.gateway.listen, monitor: self.monitor.listen, hub: self.hub.listen }
     }
 
     /// The whole configuration, defaults filled in and secrets cut out.

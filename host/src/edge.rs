@@ -21,11 +21,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
 
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::layout::StateDir;
 use crate::metrics::Metrics;
+use crate::port::Port;
 use crate::run::Addresses;
 use crate::settings;
 
@@ -34,35 +36,14 @@ pub use audit::Audit;
 pub use error::Refusal;
 pub use frame::{ErrorShape, Request, Response};
 pub use limiter::Limiters;
-pub use listener::{Listener, bind};
+pub use listener::{Listener, bind, connections_share};
 pub use methods::methods;
 pub use route::{Access, Route, Routes};
 pub use table::Methods;
 
-/// The three listeners of a gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Port {
-    Gateway,
-    Monitor,
-    Hub,
-}
-
-impl Port {
-    pub const ALL: [Self; 3] = [Self::Gateway, Self::Monitor, Self::Hub];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Monitor => "monitor",
-            Self::Hub => "hub",
-        }
-    }
-}
-
 /// Where a gateway is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    Starting,
     Ready,
     Draining,
 }
@@ -80,6 +61,8 @@ pub struct Shared {
     pub metrics: Metrics,
     pub phase: watch::Receiver<Phase>,
     pub methods: Methods,
+    /// Changes under way: a client that hangs up does not stop one halfway.
+    pub changes: TaskTracker,
     pub audit: Audit,
     pub limiters: Limiters,
 }
@@ -97,12 +80,8 @@ impl Shared {
 
     /// Why the gateway should get no new work; empty when it should.
     fn failing(&self) -> Vec<&'static str> {
-        let phase = match *self.phase.borrow() {
-            Phase::Starting => Some("starting"),
-            Phase::Draining => Some("draining"),
-            Phase::Ready => None,
-        };
-        phase.into_iter().chain(self.bus.is_failing().then_some("event-log")).collect()
+        let draining = (*self.phase.borrow() == Phase::Draining).then_some("draining");
+        draining.into_iter().chain(self.bus.is_failing().then_some("event-log")).collect()
     }
 }
 
@@ -118,8 +97,8 @@ impl std::ops::Deref for Context {
 pub enum Error {
     #[error("{}: {address} is in use by another program; choose another with --{} ADDR (port 0 is any free one) or `{}.listen` in chela.json", port.as_str(), port.as_str(), port.as_str())]
     PortInUse { port: Port, address: SocketAddr },
-    #[error("{}: cannot listen on {address}", port.as_str())]
-    Bind { port: Port, address: SocketAddr, source: std::io::Error },
-    #[error("cannot open the audit log {}", path.display())]
-    Audit { path: PathBuf, source: std::io::Error },
+    #[error("{}: cannot listen on {address} ({cause}); choose another with --{} ADDR or `{}.listen` in chela.json", port.as_str(), port.as_str(), port.as_str())]
+    Bind { port: Port, address: SocketAddr, cause: std::io::Error },
+    #[error("cannot open the audit log {} ({cause}); check its owner and rights", path.display())]
+    Audit { path: PathBuf, cause: std::io::Error },
 }

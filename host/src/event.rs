@@ -75,7 +75,7 @@ impl Event {
     /// An event of the gateway itself.
     pub fn system(kind: Kind, ts: Timestamp, mut data: Map<String, Value>) -> Self {
         data.insert("eventRole".into(), serde_json::json!(kind.role()));
-        Self { id: id::fresh(), kind: kind.as_str().into(), agent_id: SYSTEM.into(), ts, data }
+        Self { id: id::fresh(ts), kind: kind.as_str().into(), agent_id: SYSTEM.into(), ts, data }
     }
 }
 

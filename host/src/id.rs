@@ -9,6 +9,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::clock::Timestamp;
+
 /// The identity of a configured agent: `[a-z0-9][a-z0-9_-]{0,63}`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -72,9 +74,11 @@ impl JsonSchema for AgentId {
     }
 }
 
-/// A new id of our own: time-ordered, so that files and lines sort by age.
-pub fn fresh() -> Uuid {
-    Uuid::now_v7()
+/// A new id of our own, ordered by time, so that files and lines sort by age.
+pub fn fresh(now: Timestamp) -> Uuid {
+    let (seconds, rest_ms) = (now.0 / 1_000, now.0 % 1_000);
+    let nanos = u32::try_from(rest_ms * 1_000_000).expect("less than a second");
+    Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, nanos))
 }
 
 #[cfg(test)]

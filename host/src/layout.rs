@@ -3,8 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::Agent;
-
 /// A state directory: where one gateway keeps all it knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir(PathBuf);
@@ -59,11 +57,22 @@ impl StateDir {
     pub fn lock(&self) -> PathBuf {
         self.run().join("lock")
     }
+}
 
-    pub fn workspace(&self, agent: &Agent) -> PathBuf {
-        match &agent.workspace {
-            Some(path) => self.0.join(path),
-            None => self.0.join(format!("workspace-{}", agent.id)),
-        }
-    }
+/// Whether a name directly below the state directory is the gateway's own, now or in the layout to come.
+pub fn is_taken(name: &str) -> bool {
+    const OWN: [&str; 11] = [
+        "a2a-jobs",
+        "decisions",
+        "human",
+        "index",
+        "logs",
+        "plugins",
+        "run",
+        "sessions",
+        "transcripts",
+        "journal",
+        "backup",
+    ];
+    OWN.contains(&name) || name.starts_with('.') || name.ends_with(".json")
 }

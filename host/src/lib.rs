@@ -6,10 +6,11 @@
 pub mod clock;
 pub mod id;
 pub mod scope;
+pub mod port;
 pub mod schema;
+pub mod layout;
 pub mod config;
 pub mod event;
-pub mod layout;
 
 // 2 machinery
 pub mod metrics;

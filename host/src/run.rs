@@ -8,14 +8,10 @@ use chela_storage::Mode;
 use serde::{Deserialize, Serialize};
 
 use crate::layout::StateDir;
+use crate::port::PerPort;
 
 /// The real addresses of a serving gateway; `None` for a listener that is off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Addresses {
-    pub gateway: Option<SocketAddr>,
-    pub monitor: Option<SocketAddr>,
-    pub hub: Option<SocketAddr>,
-}
+pub type Addresses = PerPort<Option<SocketAddr>>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFile {

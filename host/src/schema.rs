@@ -9,6 +9,9 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
+/// Nobody reads more at once, and a hostile text could make them endless.
+const PROBLEMS_MAX: usize = 32;
+
 /// One thing to change: where, and to what.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Problem {
@@ -51,22 +54,27 @@ impl Schema {
         &self.document
     }
 
-    /// Everything that is wrong with `value`; empty when it fits.
+    /// What is wrong with `value`, up to a readable number; empty when it fits.
     pub fn problems(&self, value: &Value) -> Vec<Problem> {
-        self.validator.iter_errors(value).flat_map(|error| self.explain(value, &error)).collect()
+        let mut problems = self.validator.iter_errors(value).flat_map(|error| self.explain(value, &error));
+        let mut told: Vec<Problem> = problems.by_ref().take(PROBLEMS_MAX).collect();
+        if problems.next().is_some() {
+            told.push(Problem::new("", "there is more; mend these first"));
+        }
+        told
     }
 
     fn explain(&self, value: &Value, error: &ValidationError<'_>) -> Vec<Problem> {
         let path = dotted(error.instance_path().as_str());
         if let ValidationErrorKind::AdditionalProperties { unexpected } = error.kind() {
             let known = self.known_keys(error.schema_path().as_str());
-            return unexpected.iter().map(|key| unknown_key(&path, key, &known)).collect();
+            return unexpected.iter().take(PROBLEMS_MAX + 1).map(|key| unknown_key(&path, key, &known)).collect();
         }
         // For an object that takes no keys at all the validator names none of those given.
         if let (ValidationErrorKind::FalseSchema, Some(Value::Object(given))) =
             (error.kind(), value.pointer(error.instance_path().as_str()))
         {
-            return given.keys().map(|key| unknown_key(&path, key, &[])).collect();
+            return given.keys().take(PROBLEMS_MAX + 1).map(|key| unknown_key(&path, key, &[])).collect();
         }
         let message = self.written_advice(error.schema_path().as_str()).unwrap_or_else(|| advice(error));
         vec![Problem::new(path, message)]
@@ -92,8 +100,10 @@ fn unknown_key(path: &str, key: &str, known: &[String]) -> Problem {
     let place = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
     let nearest = known
         .iter()
-        .map(|candidate| (strsim::jaro_winkler(&key.to_lowercase(), &candidate.to_lowercase()), candidate))
-        .filter(|(likeness, _)| *likeness > 0.75)
+        .map(|candidate| {
+            (strsim::normalized_damerau_levenshtein(&key.to_lowercase(), &candidate.to_lowercase()), candidate)
+        })
+        .filter(|(likeness, _)| *likeness > 0.6)
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let message = match nearest {
         Some((_, candidate)) => format!("unknown key `{key}`; did you mean `{candidate}`?"),
@@ -177,7 +187,7 @@ fn list(words: &[String]) -> String {
 fn dotted(pointer: &str) -> String {
     let mut path = String::new();
     for part in pointer.split('/').skip(1) {
-        let part = part.replace("~1", "/").replace("~0", "~");
+        let part: String = part.replace("~1", "/").replace("~0", "~").chars().take(80).collect();
         if part.chars().all(|c| c.is_ascii_digit()) && !part.is_empty() {
             path.push_str(&format!("[{part}]"));
         } else {
@@ -243,6 +253,15 @@ mod tests {
             &["inner[1].zzz: unknown key `zzz`; the keys here are `name`"],
         );
         check(json!([]), &["must be of type object, not array"]);
+    }
+
+    #[test]
+    fn problems_have_an_end() {
+        let keys = (0..1000).map(|n| (format!("key{n}"), Value::Null));
+        let value = Value::Object(keys.chain([("listen".to_owned(), Value::from("x"))]).collect());
+        let problems = Schema::of::<Sample>().problems(&value);
+        assert_eq!(problems.len(), PROBLEMS_MAX + 1);
+        assert_eq!(problems[PROBLEMS_MAX].message, "there is more; mend these first");
     }
 
     #[test]

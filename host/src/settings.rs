@@ -22,7 +22,7 @@ use crate::layout::StateDir;
 use crate::metrics::{Metrics, Outcome, Word};
 use crate::schema::Problem;
 
-pub use file::{check, create, load};
+pub use file::{check, create, load, make_workspaces};
 pub use secrets::{Principal, Tokens};
 
 #[derive(Debug, thiserror::Error)]
@@ -31,10 +31,10 @@ pub enum Error {
     Missing { path: PathBuf },
     #[error("{} is there already; edit it, or choose another --state-dir", path.display())]
     Exists { path: PathBuf },
-    #[error("cannot read {}", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
-    #[error("cannot write {}", path.display())]
-    Write { path: PathBuf, source: std::io::Error },
+    #[error("cannot read {} ({cause}); check its owner and rights", path.display())]
+    Read { path: PathBuf, cause: std::io::Error },
+    #[error("cannot write {} ({cause}); check its owner and rights, and the disk", path.display())]
+    Write { path: PathBuf, cause: std::io::Error },
     #[error("others can read {} (mode {mode:o}) and it holds a token; run `chmod 600 {}`", path.display(), path.display())]
     Rights { path: PathBuf, mode: u32 },
     #[error("{} is larger than {} bytes", path.display(), config::BYTES_MAX)]
@@ -128,8 +128,11 @@ impl Service {
         let (standing, standing_seen) = watch::channel(Standing::default());
         let (requests, inbox) = mpsc::channel(8);
         let handle = Handle { settings: settings_seen, standing: standing_seen, requests };
-        let state = State { service: self, started_with, settings, standing };
-        (handle, state.run(inbox, stop))
+        let watcher = watcher::Watcher::new(&self.dir.config(), self.clock.clone());
+        let mut state = State { service: self, started_with, settings, standing };
+        // What changed between the first reading and the watch is taken up now.
+        drop(state.reload());
+        (handle, state.run(watcher, inbox, stop))
     }
 }
 
@@ -143,10 +146,10 @@ struct State {
 impl State {
     async fn run(
         mut self,
+        mut watcher: watcher::Watcher,
         mut inbox: mpsc::Receiver<oneshot::Sender<Result<Applied, Error>>>,
         stop: CancellationToken,
     ) {
-        let mut watcher = watcher::Watcher::new(&self.service.dir.config(), self.service.clock.clone());
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -161,7 +164,8 @@ impl State {
     }
 
     fn reload(&mut self) -> Result<Applied, Error> {
-        match load(&self.service.dir) {
+        let loaded = load(&self.service.dir).and_then(|new| make_workspaces(&self.service.dir, &new).map(|()| new));
+        match loaded {
             Ok(settings) => Ok(self.apply(settings)),
             Err(error) => {
                 self.refuse(&error);
@@ -178,12 +182,15 @@ impl State {
         }
         let restart_needed = config::needing_restart(&config::changed_paths(&self.started_with, &new.config));
         let applied = Applied { changed, restart_needed };
-        let was_refused = !self.standing.borrow().problems.is_empty();
-        self.standing.send_replace(Standing { problems: Vec::new(), restart_needed: applied.restart_needed.clone() });
+        let standing = Standing { problems: Vec::new(), restart_needed: applied.restart_needed.clone() };
+        let was_refused = !self.standing.send_replace(standing).problems.is_empty();
+        if new.revision != old.revision || old.tokens != new.tokens {
+            self.settings.send_replace(Arc::new(new));
+        }
+        // A change of comments alone is no news, unless the file was refused before.
         if applied.changed.is_empty() && !was_refused {
             return applied;
         }
-        self.settings.send_replace(Arc::new(new));
         self.count("applied");
         tracing::info!(changed = ?applied.changed, restart_needed = ?applied.restart_needed, "configuration applied");
         self.service.bus.tell(

@@ -91,11 +91,14 @@ fn status_tells_a_gateway_that_serves_from_one_that_does_not() {
     let text = chela(&dir.state, &["status"]).stdout;
     assert!(text.contains(&format!("gateway  http://{}", serving.address())), "{text}");
 
-    // A token that was changed while nobody looked: the running gateway takes the new one up by itself.
     dir.edit_config(|config| config["hub"]["listen"] = json!("off"));
     support::eventually("the change is told", || {
         chela(&dir.state, &["status"]).stdout.contains("needed for the change of hub.listen").then_some(())
     });
+    dir.edit_config(|config| config["hbu"] = json!({}));
+    let refused = chela(&dir.state, &["status"]);
+    assert_eq!(refused.code, Some(0), "it serves on: {}", refused.stderr);
+    assert!(refused.stdout.contains("refused  hbu: unknown key `hbu`; did you mean `hub`?"), "{}", refused.stdout);
     serving.terminate();
 }
 
@@ -140,7 +143,7 @@ fn config_schema_is_a_json_schema_with_a_sentence_for_each_section() {
 
 #[test]
 fn doctor_is_content_with_a_good_directory_serving_or_not() {
-    let dir = TestDir::with_config(|_| {});
+    let dir = TestDir::with_config(|config| config["limits"]["connections"] = json!(100));
     let findings = |document: &Value| {
         let rows = document["findings"].as_array().expect("a list").clone();
         rows.iter().map(|row| format!("{} {}", row["check"], row["state"]).replace('"', "")).collect::<Vec<_>>()
@@ -157,6 +160,7 @@ fn doctor_is_content_with_a_good_directory_serving_or_not() {
             "gateway port good",
             "monitor port good",
             "hub port good",
+            "open files good",
             "event log good",
             "components good",
         ]
@@ -207,4 +211,18 @@ fn a_reader_that_goes_away_is_no_error() {
     let mut child = command.args(["config", "schema"]).stdout(std::process::Stdio::piped()).spawn().expect("runs");
     drop(child.stdout.take());
     assert!(child.wait().expect("ends").success());
+}
+
+#[test]
+fn a_stranger_at_the_address_of_a_dead_gateway_does_not_get_the_token() {
+    let dir = TestDir::with_config(|_| {});
+    let serving = Binary::serve(&dir);
+    let address = serving.address();
+    serving.kill();
+    let stranger = std::net::TcpListener::bind(address).expect("the port is free again");
+    stranger.set_nonblocking(true).expect("a socket");
+    for command in ["status", "doctor"] {
+        chela(&dir.state, &[command]);
+    }
+    assert!(stranger.accept().is_err(), "nobody called");
 }

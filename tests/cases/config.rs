@@ -69,6 +69,31 @@ fn a_file_half_written_while_watched_is_never_half_applied() {
 }
 
 #[test]
+fn a_file_that_is_finished_before_it_settles_is_never_refused() {
+    let host = TestHost::start();
+    let whole = fs::read_to_string(host.dir.state.config()).expect("readable");
+    let changed = whole.replace("\"Ruda\"", "\"Luda\"");
+    // The clock stands still between the two halves, so the first is never looked at.
+    fs::write(host.dir.state.config(), &changed[..changed.len() / 2]).expect("written");
+    fs::write(host.dir.state.config(), &changed).expect("written");
+    host.eventually("it is applied", || host.dir.event_types().contains(&"config.applied".to_owned()).then_some(()));
+    assert!(!host.dir.event_types().contains(&"config.refused".to_owned()));
+}
+
+#[test]
+fn a_change_of_comments_alone_is_no_news_but_another_revision() {
+    let host = TestHost::start();
+    let hash = || host.call("config.get", json!({})).expect("answered")["hash"].clone();
+    let before = hash();
+    let whole = fs::read_to_string(host.dir.state.config()).expect("readable");
+    host.dir.write_config(format!("// a comment\n{whole}").as_bytes());
+    let applied = host.call("config.reload", json!({})).expect("read");
+    assert_eq!(applied["changed"], json!([]));
+    assert_ne!(hash(), before);
+    assert_eq!(host.dir.event_types(), ["gateway.started"]);
+}
+
+#[test]
 fn every_kind_of_bad_file_is_refused_by_name_and_the_rest_goes_on() {
     let host = TestHost::start();
     let good = fs::read(host.dir.state.config()).expect("readable");
@@ -170,16 +195,40 @@ fn secrets_are_in_no_answer_event_or_log() {
 }
 
 #[test]
-fn sighup_reads_the_file_and_the_log_level_follows() {
+fn sighup_reads_again_what_is_not_watched() {
+    let dir = TestDir::with_config(|config| config["gateway"]["auth"]["token"] = json!({ "file": "../token" }));
+    let write = |token: &str| {
+        let path = dir.scratch().join("token");
+        fs::write(&path, token).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("ours");
+    };
+    write("the-first-token-in-a-file");
+    let serving = Binary::serve(&dir);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let opens = |token: &str| {
+        let answer = runtime.block_on(serving.client(token).get("/api/health"));
+        answer.expect("answered").status == 200
+    };
+    assert!(opens("the-first-token-in-a-file"));
+    write("the-second-token-in-a-file");
+    assert!(!opens("the-second-token-in-a-file"), "a secret's file is not watched");
+    serving.signal(rustix::process::Signal::HUP);
+    eventually("the second token opens", || opens("the-second-token-in-a-file").then_some(()));
+    assert!(!opens("the-first-token-in-a-file"));
+    serving.terminate();
+}
+
+#[test]
+fn the_log_level_follows_the_file() {
     let dir = TestDir::with_config(|_| {});
     let serving = Binary::serve(&dir);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let ask = || runtime.block_on(serving.client(&dir.token()).get("/healthz")).expect("answered").status;
+    ask();
     assert!(!serving.stderr().contains("answered"));
     dir.edit_config(|config| config["log"]["level"] = json!("debug"));
-    serving.signal(rustix::process::Signal::HUP);
-    eventually("it is applied", || serving.stderr().contains("configuration applied").then_some(()));
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     eventually("requests are logged", || {
-        runtime.block_on(serving.client(&dir.token()).get("/healthz")).expect("answered");
+        ask();
         serving.stderr().contains("answered").then_some(())
     });
     serving.terminate();

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use chela::edge::{methods, routes};
+use chela::edge::{Access, methods, routes};
+use chela::port::Port;
 use support::{TestDir, chela};
 
 fn document(path: &str) -> String {
@@ -19,7 +20,14 @@ fn every_route_and_method_is_documented_with_its_scope() {
         assert!(found, "docs/protocol.md has no row with {cells:?}");
     };
     for route in routes().list() {
-        row(&[route.method.as_str(), &format!("`{}`", route.path)]);
+        let access = match route.access {
+            Access::Open => "anyone".to_owned(),
+            Access::PerMethod => "scope by method".to_owned(),
+            Access::Needs(scope) => format!("`{scope}`"),
+        };
+        let listeners: Vec<&str> = route.ports.iter().map(|port| port.as_str()).collect();
+        let listeners = if route.ports.len() == Port::ALL.len() { "all".into() } else { listeners.join(", ") };
+        row(&[&format!("| {} |", route.method), &format!("`{}`", route.path), &access, &format!("| {listeners} |")]);
     }
     for (method, scope) in methods().list() {
         row(&[&format!("`{method}`"), &format!("`{scope}`")]);

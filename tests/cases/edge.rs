@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use chela::client::Client;
-use chela::edge::{Access, Port, methods, routes};
+use chela::edge::{Access, methods, routes};
+use chela::port::Port;
 use chela::scope::Scope;
 use serde_json::{Value, json};
 use support::{RawHttp, TestHost};
@@ -337,15 +338,87 @@ fn a_change_is_audited_before_it_is_made_and_a_question_is_not() {
 }
 
 #[test]
+fn a_change_that_cannot_be_audited_is_not_made() {
+    let dir = TestHost::start().stop();
+    std::fs::remove_file(dir.state.audit_log()).expect("removable");
+    std::os::unix::fs::symlink("/dev/full", dir.state.audit_log()).expect("a link");
+    let Ok(host) = TestHost::start_in(dir) else { panic!("an audit log that opens is enough to start") };
+    host.dir.edit_config(|config| config["limits"]["requestsBurst"] = json!(7));
+    let error = host.call("config.reload", json!({})).expect_err("refused");
+    assert_eq!((&error["code"], &error["retryable"]), (&json!("UNAVAILABLE"), &json!(true)));
+    let applied = host.call("config.get", json!({})).expect("answered");
+    assert_eq!(applied["config"]["limits"]["requestsBurst"], 2_000, "not by this call");
+}
+
+#[test]
+fn a_caller_that_hangs_up_does_not_stop_a_change_halfway() {
+    let host = TestHost::start();
+    let body = r#"{"method":"config.reload"}"#;
+    for _ in 0..50 {
+        RawHttp::connect(host.address(Port::Gateway)).send(format!(
+            "POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n{body}",
+            host.token,
+            body.len()
+        ));
+    }
+    let dir = host.stop();
+    let audit = std::fs::read_to_string(dir.state.audit_log()).expect("an audit log");
+    let (done, asked): (Vec<&str>, Vec<&str>) = audit.lines().partition(|line| line.contains("\"ok\":"));
+    assert_eq!(done.len(), asked.len(), "{audit}");
+}
+
+#[test]
+fn a_client_that_does_not_read_is_let_go() {
+    let host = TestHost::start_with(|config| {
+        config["limits"]["writeTimeoutMs"] = json!(100);
+        config["limits"]["requestsBurst"] = json!(1_000_000);
+    });
+    let mut deaf = RawHttp::connect(host.address(Port::Gateway));
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n", host.token);
+    // Asks for far more than the buffers between us hold, and reads nothing.
+    let asking = std::thread::spawn(move || {
+        for _ in 0..20_000 {
+            deaf.send(&request);
+        }
+        deaf
+    });
+    let gauge = || {
+        let text = String::from_utf8(host.request("GET", "/metrics", &[], b"").body.to_vec()).expect("text");
+        text.lines().find_map(|line| line.strip_prefix("chela_connections{listener=\"gateway\"} ")?.parse::<u32>().ok())
+    };
+    support::eventually("it is held", || (gauge() == Some(2)).then_some(()));
+    support::eventually("it is let go", || (gauge() == Some(1)).then_some(()));
+    drop(asking.join().expect("the client"));
+}
+
+#[test]
+fn a_listed_page_may_ask_and_read() {
+    let host = TestHost::start_with(|config| config["gateway"]["allowedOrigins"] = json!(["https://page.example"]));
+    let page = ("Origin", "https://page.example");
+    let asked = host.request("OPTIONS", "/rpc", &[page, ("Access-Control-Request-Method", "POST")], b"");
+    assert_eq!(asked.status, 204);
+    assert_eq!(asked.headers["access-control-allow-origin"], "https://page.example");
+    assert_eq!(asked.headers["access-control-allow-headers"], "authorization, content-type");
+    let answer = host.request("GET", "/api/health", &[page], b"");
+    assert_eq!((answer.status, &answer.headers["vary"]), (200, &"origin".parse().expect("a value")));
+    let foreign = [("Origin", "https://evil.example"), ("Access-Control-Request-Method", "POST")];
+    let refused = host.request("OPTIONS", "/rpc", &foreign, b"");
+    assert_eq!(refused.status, 403);
+    assert!(!refused.headers.contains_key("access-control-allow-origin"));
+}
+
+#[test]
 fn metrics_count_what_happened() {
     let host = TestHost::start();
     host.request("GET", "/api/health", &[("Origin", "https://evil.example")], b"");
     host.request("GET", "/api/health", &[], b"");
+    host.request("GET", "/nowhere", &[], b"");
     let text = String::from_utf8(host.request("GET", "/metrics", &[], b"").body.to_vec()).expect("text");
     for line in [
         "chela_http_requests_total{listener=\"gateway\",route=\"/api/health\",status=\"200\"} 1",
         "chela_http_requests_total{listener=\"gateway\",route=\"other\",status=\"403\"} 1",
         "chela_refusals_total{reason=\"origin\"} 1",
+        "chela_refusals_total{reason=\"not_found\"} 1",
         "chela_events_total 1",
     ] {
         assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");

@@ -1,8 +1,10 @@
 //! Probes: what a supervisor sees through a gateway's life.
 
-use chela::edge::Port;
+use chela::port::Port;
 use serde_json::json;
-use support::{RawHttp, TestHost};
+use std::io::Write;
+use std::process::Command;
+use support::{Binary, RawHttp, TestDir, TestHost, chela_command, eventually};
 
 #[test]
 fn probes_answer_on_every_listener_without_a_token() {
@@ -34,14 +36,57 @@ fn a_probe_may_ask_for_the_head_alone() {
 }
 
 #[test]
-fn a_log_that_takes_no_line_makes_the_gateway_unready_and_is_counted() {
-    let host = TestHost::start();
-    // A link to the device that is always full stands for a full disk from the next start on.
-    let dir = host.stop();
+fn a_start_does_not_hide_that_nothing_can_be_written() {
+    let dir = TestHost::start().stop();
     std::fs::remove_file(dir.state.event_log()).expect("removable");
     std::os::unix::fs::symlink("/dev/full", dir.state.event_log()).expect("a link");
-    let Err((error, _dir)) = TestHost::start_in(dir) else { panic!("a start must not hide that nothing is written") };
-    assert!(error.to_string().contains("took no line"), "{error}");
+    let Err((error, dir)) = TestHost::start_in(dir) else { panic!("nothing can be written") };
+    assert!(error.to_string().contains("took no line (No space left on device"), "{error}");
+    assert!(!dir.state.run_file().exists());
+}
+
+#[test]
+fn a_full_disk_makes_the_gateway_unready_until_there_is_room_and_tears_no_line() {
+    const LIMIT: usize = 64 * 1024;
+    let dir = TestDir::with_config(|_| {});
+    // A log that has room for the start and little more.
+    let line = format!("{{\"type\":\"old\",\"data\":\"{}\"}}\n", "x".repeat(1_000));
+    std::fs::write(dir.state.event_log(), line.repeat((LIMIT - 700) / line.len())).expect("written");
+    let mut filled = std::fs::OpenOptions::new().append(true).open(dir.state.event_log()).expect("opens");
+    let rest = LIMIT - 700 - filled.metadata().expect("there").len() as usize;
+    writeln!(filled, "{{\"type\":\"{}\"}}", "y".repeat(rest.saturating_sub(12))).expect("written");
+
+    // The limit of a file's size stands for the end of the disk: a write that passes it is cut, then refused.
+    let mut command = Command::new("prlimit");
+    command.arg(format!("--fsize={LIMIT}:unlimited")).args(["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"]);
+    command.arg(chela_command(&dir.state).get_program()).args(["serve", "--state-dir"]).arg(dir.state.path());
+    let mut serving = Binary::spawn_command(&dir, command);
+    serving.wait_until_ready();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let client = serving.client(&dir.token());
+    let ready = || runtime.block_on(client.get("/readyz")).expect("answered");
+    assert_eq!(ready().status, 200);
+
+    let mut rounds = 0;
+    while ready().status == 200 {
+        rounds += 1;
+        assert!(rounds < 20, "the log must be full by now");
+        dir.edit_config(|config| config["limits"]["requestsBurst"] = json!(2_000 + rounds));
+        runtime.block_on(client.call("config.reload", json!({}))).expect("applied, whether or not it can be told");
+    }
+    let refused = ready();
+    assert_eq!((refused.status, refused.json()["failing"].clone()), (503, json!(["event-log"])));
+    let metrics = runtime.block_on(client.get("/metrics")).expect("answered").body;
+    assert!(String::from_utf8_lossy(&metrics).contains("chela_events_failed_total 1"));
+    dir.events();
+
+    let made_room = Command::new("prlimit").args(["--fsize=unlimited", "--pid", &serving.pid().to_string()]).status();
+    assert!(made_room.expect("prlimit runs").success());
+    eventually("it is ready again", || (ready().status == 200).then_some(()));
+    let events = dir.events();
+    let told = events.last().expect("an event");
+    assert_eq!((&told["type"], &told["data"]["unwritten"]), (&json!("log.repaired"), &json!(1)));
+    assert_eq!(serving.terminate().code, Some(0));
 }
 
 #[test]
@@ -58,11 +103,11 @@ fn a_draining_gateway_finishes_what_it_began() {
     // The body comes only after the stop has begun.
     let address = host.address(Port::Gateway);
     let sender = std::thread::spawn(move || {
-        support::eventually("the listener is closed", || std::net::TcpStream::connect(address).is_err().then_some(()));
+        eventually("the listener is closed", || std::net::TcpStream::connect(address).is_err().then_some(()));
         begun.send(body);
         begun.read_to_end()
     });
-    support::eventually("the request is under way", || {
+    eventually("the request is under way", || {
         let metrics = String::from_utf8(host.request("GET", "/metrics", &[], b"").body.to_vec()).expect("text");
         metrics.contains("chela_connections{listener=\"gateway\"} 2").then_some(())
     });

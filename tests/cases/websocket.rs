@@ -1,6 +1,6 @@
 //! WebSocket upgrades pass the same door as every request.
 
-use chela::edge::Port;
+use chela::port::Port;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use support::{TestHost, WebSocket};

@@ -11,6 +11,7 @@ use chela::run::RunFile;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::dir::assert_no_stray_files;
 use crate::{TestDir, eventually};
 
 /// What a finished command left.
@@ -128,10 +129,14 @@ impl Binary {
         kill_process(pid, signal).expect("a child of ours");
     }
 
-    /// SIGTERM, and what came of it.
+    /// SIGTERM, and what came of it; a clean stop leaves nothing behind.
     pub fn terminate(mut self) -> Finished {
         self.signal(Signal::TERM);
-        self.finished()
+        let finished = self.finished();
+        if finished.code == Some(0) {
+            assert_no_stray_files(&self.state);
+        }
+        finished
     }
 
     /// SIGKILL: no chance to tidy up.

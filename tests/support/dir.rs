@@ -25,8 +25,7 @@ impl TestDir {
     /// With the configuration of a first start, changed by `edit`, on free ports.
     pub fn with_config(edit: impl FnOnce(&mut Value)) -> Self {
         let dir = Self::empty();
-        app::prepare(&dir.state).expect("a state directory");
-        settings::create(&dir.state, &Starter::default()).expect("a first configuration");
+        app::init(&dir.state, &Starter::default()).expect("a first configuration");
         dir.edit_config(|config| {
             for listener in ["gateway", "monitor", "hub"] {
                 config[listener]["listen"] = "127.0.0.1:0".into();
@@ -69,31 +68,35 @@ impl TestDir {
         settings::load(&self.state).expect("settings").tokens.owner().to_owned()
     }
 
-    /// A gateway that has ended leaves what it keeps, and nothing it used while it ran.
-    pub fn assert_no_stray_files(&self) {
-        let known = |path: &str| {
-            let kept = ["chela.json", "logs", "run", "run/lock"];
-            let logs = ["logs/coordination-events.ndjson", "logs/audit.ndjson", "logs/corrupt.ndjson"];
-            kept.contains(&path) || logs.contains(&path) || path.starts_with("workspace-")
-        };
-        let strays: Vec<String> = self.files().into_iter().filter(|path| !known(path)).collect();
-        assert!(strays.is_empty(), "left behind in the state directory: {strays:?}");
-    }
-
     /// Every path below the state directory, relative to it.
     pub fn files(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        let mut left: Vec<PathBuf> = vec![self.state.path().to_owned()];
-        while let Some(folder) = left.pop() {
-            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-                let path = entry.path();
-                found.push(path.strip_prefix(self.state.path()).expect("below it").display().to_string());
-                if path.is_dir() {
-                    left.push(path);
-                }
+        files(&self.state)
+    }
+}
+
+/// A gateway that has ended leaves what it keeps, and nothing it used while it ran.
+pub(crate) fn assert_no_stray_files(state: &StateDir) {
+    let known = |path: &str| {
+        let kept = ["chela.json", "logs", "run", "run/lock"];
+        let logs = ["logs/coordination-events.ndjson", "logs/audit.ndjson", "logs/corrupt.ndjson"];
+        kept.contains(&path) || logs.contains(&path) || path.starts_with("workspace-")
+    };
+    let strays: Vec<String> = files(state).into_iter().filter(|path| !known(path)).collect();
+    assert!(strays.is_empty(), "left behind in the state directory: {strays:?}");
+}
+
+fn files(state: &StateDir) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut left: Vec<PathBuf> = vec![state.path().to_owned()];
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            found.push(path.strip_prefix(state.path()).expect("below it").display().to_string());
+            if path.is_dir() {
+                left.push(path);
             }
         }
-        found.sort();
-        found
     }
+    found.sort();
+    found
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use chela::app::{App, Error, Options};
 use chela::client::{Answer, Client};
 use chela::clock::{Clock, Timestamp};
-use chela::edge::Port;
+use chela::port::{PerPort, Port};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use crate::dir::assert_no_stray_files;
 use crate::{TestDir, eventually};
 
 pub struct TestHost {
@@ -37,7 +38,7 @@ impl TestHost {
         let clock = Clock::manual(Timestamp(1_700_000_000_000));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let options = Options { dir: dir.state.clone(), clock: clock.clone(), gateway: None, monitor: None, hub: None };
+        let options = Options { dir: dir.state.clone(), clock: clock.clone(), listen: PerPort::default() };
         match runtime.block_on(App::start(options)) {
             Ok(app) => {
                 let token = dir.token();
@@ -56,13 +57,7 @@ impl TestHost {
     }
 
     pub fn address(&self, port: Port) -> SocketAddr {
-        let addresses = self.app().addresses();
-        let address = match port {
-            Port::Gateway => addresses.gateway,
-            Port::Monitor => addresses.monitor,
-            Port::Hub => addresses.hub,
-        };
-        address.expect("every listener of a test host is on")
+        self.app().addresses().get(port).expect("every listener of a test host is on")
     }
 
     /// A client with the owner's token.
@@ -100,10 +95,11 @@ impl TestHost {
 
     fn end(&mut self) {
         let (Some(app), Some(runtime)) = (self.app.take(), self.runtime.take()) else { return };
-        runtime.block_on(app.stop()).expect("a clean stop");
+        let stopped = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), app.stop()).await });
+        stopped.expect("a stop within thirty seconds").expect("a clean stop");
         eventually("every task has ended", || (runtime.metrics().num_alive_tasks() == 0).then_some(()));
         drop(runtime);
-        self.dir.assert_no_stray_files();
+        assert_no_stray_files(&self.dir.state);
         let held = open_files_below(self.dir.state.path());
         assert!(held.is_empty(), "still open after the stop: {held:?}");
     }

@@ -8,10 +8,9 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use wit_component::ComponentEncoder;
 
-use crate::cargo::{cargo, is_on_path, printed, succeed, target};
+use crate::cargo::{cargo, is_on_path, printed, root, succeed, target};
 
 const WASM: &str = "wasm32-unknown-unknown";
-const GUESTS: [&str; 1] = ["probe"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Toolchain {
@@ -36,7 +35,8 @@ pub fn build(toolchain: Toolchain) -> Result<()> {
     let way = find_way(toolchain)?;
     let mut command = cargo();
     command.args(["build", "--profile", "guest", "--target", WASM]);
-    for guest in GUESTS {
+    let guests = names()?;
+    for guest in &guests {
         command.args(["--package", guest]);
     }
     if let Way::FromSource { rustc, linker } = &way {
@@ -47,11 +47,22 @@ pub fn build(toolchain: Toolchain) -> Result<()> {
         command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
     }
     succeed(&mut command)?;
-    for guest in GUESTS {
+    for guest in &guests {
         let module = modules_of(&way).join(WASM).join("guest").join(format!("{guest}.wasm"));
         make_component(guest, &module)?;
     }
     Ok(())
+}
+
+/// Every directory of `plugins` is a default component, but for the kit that they share; `host/build.rs` holds to the same.
+fn names() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root().join("plugins")).context("cannot read plugins")? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.retain(|name| name != "sdk");
+    names.sort();
+    Ok(names)
 }
 
 fn modules_of(way: &Way) -> PathBuf {

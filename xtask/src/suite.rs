@@ -52,6 +52,7 @@ fn required_tools() -> Result<()> {
     for tool in required.split(',').filter(|tool| !tool.is_empty()) {
         let there = match tool {
             "python" => is_on_path("python3"),
+            "clippy" | "fmt" => printed(cargo().args([tool, "--version"])).is_some(),
             "root" => printed(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0"),
             program => is_on_path(program),
         };

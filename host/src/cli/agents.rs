@@ -23,7 +23,7 @@ pub(super) fn run(dir: &StateDir, output: Output) -> anyhow::Result<()> {
                 "role": agent.role,
                 "team": agent.team,
                 "default": is_default(agent),
-                "workspace": dir.workspace(agent),
+                "workspace": dir.path().join(agent.workspace_path()),
             })
         })
         .collect();

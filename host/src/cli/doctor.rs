@@ -16,6 +16,7 @@ use super::{Output, exit};
 use crate::config::Listen;
 use crate::layout::StateDir;
 use crate::plugins;
+use crate::port::Port;
 use crate::settings::{self, Settings};
 
 const SPACE_LOW: u64 = 1 << 30;
@@ -63,6 +64,7 @@ pub(super) fn run(dir: &StateDir, output: Output) -> anyhow::Result<ExitCode> {
     if !matches!(found, Ok(Found::Serving(_))) {
         findings.extend(settings.iter().flat_map(ports));
     }
+    findings.extend(settings.iter().map(open_files));
     findings.push(event_log(dir));
     findings.push(components());
 
@@ -145,20 +147,38 @@ fn gateway(found: &anyhow::Result<Found>) -> Finding {
 }
 
 fn ports(settings: &Settings) -> Vec<Finding> {
-    let config = &settings.config;
-    let wanted = [
-        ("gateway port", config.gateway.listen, "gateway.listen"),
-        ("monitor port", config.monitor.listen, "monitor.listen"),
-        ("hub port", config.hub.listen, "hub.listen"),
-    ];
-    let look = |(check, listen, key): (&'static str, Listen, &str)| match listen {
-        Listen::Off => Finding::good(check, "off"),
-        Listen::At(address) => match TcpListener::bind(address) {
-            Ok(_) => Finding::good(check, format!("{address} is free")),
-            Err(error) => Finding::wrong(check, format!("{address}: {error}"), format!("change `{key}`")),
-        },
+    let look = |(port, listen): (Port, &Listen)| {
+        let check = match port {
+            Port::Gateway => "gateway port",
+            Port::Monitor => "monitor port",
+            Port::Hub => "hub port",
+        };
+        match listen {
+            Listen::Off => Finding::good(check, "off"),
+            Listen::At(address) => match TcpListener::bind(address) {
+                Ok(_) => Finding::good(check, format!("{address} is free")),
+                Err(error) => {
+                    Finding::wrong(check, format!("{address}: {error}"), format!("change `{}.listen`", port.as_str()))
+                }
+            },
+        }
     };
-    wanted.into_iter().map(look).collect()
+    settings.config.listen().iter().map(look).collect()
+}
+
+/// Every connection needs a descriptor; `serve` raises the soft limit to the hard one.
+fn open_files(settings: &Settings) -> Finding {
+    const CHECK: &str = "open files";
+    let Some(hard) = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum else {
+        return Finding::good(CHECK, "no limit");
+    };
+    let wanted = settings.config.limits.connections as u64;
+    let detail = format!("at most {hard}, for {wanted} connections on each listener");
+    if hard / 3 < wanted {
+        let remedy = "fewer connections are held than configured; raise LimitNOFILE= or `ulimit -Hn`, or lower `limits.connections`";
+        return Finding::warning(CHECK, detail, remedy);
+    }
+    Finding::good(CHECK, detail)
 }
 
 fn event_log(dir: &StateDir) -> Finding {

@@ -41,6 +41,7 @@ fn of_app(error: &app::Error) -> u8 {
         app::Error::Directory { .. } | app::Error::Bus(_) | app::Error::Edge(edge::Error::Audit { .. }) => CANNOT_WRITE,
         app::Error::Served { .. } | app::Error::Edge(edge::Error::PortInUse { .. }) => BUSY,
         app::Error::Edge(edge::Error::Bind { .. }) | app::Error::Foreign { .. } => CONFIG,
+        app::Error::Died { .. } => FAILED,
         app::Error::Settings(error) => of_settings(error),
     }
 }

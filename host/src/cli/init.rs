@@ -7,7 +7,6 @@ use super::{Listeners, Output};
 use crate::app;
 use crate::config::Starter;
 use crate::layout::StateDir;
-use crate::settings;
 
 #[derive(Args)]
 pub(super) struct Init {
@@ -20,9 +19,7 @@ pub(super) struct Init {
 
 impl Init {
     pub(super) fn run(self, dir: &StateDir, output: Output) -> anyhow::Result<()> {
-        let Listeners { gateway, monitor, hub } = self.listeners;
-        app::prepare(dir)?;
-        settings::create(dir, &Starter { gateway, monitor, hub, empty_team: self.empty_team })?;
+        app::init(dir, &Starter { listen: self.listeners.into(), empty_team: self.empty_team })?;
         let path = dir.config();
         output.show(&json!({ "config": path, "stateDir": dir.path() }), || {
             format!("wrote {} with a new token (`chela token` prints it)\nnext: chela serve", path.display())

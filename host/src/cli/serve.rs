@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::layer::SubscriberExt;
@@ -27,6 +28,7 @@ impl Serve {
         // Only for how to log; `App::start` reads it again under the lock and says what is wrong with it.
         let log = settings::load(dir).map(|settings| settings.config.log).unwrap_or_default();
         let level = start_logging(&log);
+        raise_open_files();
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
         let served = runtime.block_on(self.serve(dir, output, level));
         // Nothing of ours runs on any more; a name look-up of the system may, and is not waited for.
@@ -36,28 +38,38 @@ impl Serve {
 
     async fn serve(self, dir: &StateDir, output: Output, level: LogLevel) -> anyhow::Result<()> {
         let mut signals = Signals::new().context("cannot listen for signals")?;
-        let Listeners { gateway, monitor, hub } = self.listeners;
-        let options = Options { dir: dir.clone(), clock: Clock::system(), gateway, monitor, hub };
-        let app = App::start(options).await?;
+        let options = Options { dir: dir.clone(), clock: Clock::system(), listen: self.listeners.into() };
+        let mut app = App::start(options).await?;
         let ready = RunFile::of_this_process(app.addresses());
         output.show(&json!(ready), || welcome(dir, &app));
 
-        let mut changes = app.settings().subscribe();
-        loop {
+        let settings = app.settings().clone();
+        let mut changes = settings.subscribe();
+        let fault = loop {
             tokio::select! {
                 signal = signals.next() => match signal {
-                    Told::Stop => break,
-                    Told::Reload => drop(app.settings().reload().await),
+                    Told::Stop => break None,
+                    Told::Reload => drop(settings.reload().await),
                 },
+                died = app.died() => break Some(died),
                 Ok(()) = changes.changed() => level.set(&changes.borrow_and_update().config.log),
             }
-        }
+        };
         tokio::select! {
             stopped = app.stop() => stopped?,
             () = signals.stop() => anyhow::bail!("ended at once by a second signal; requests under way were cut off"),
         }
-        Ok(())
+        match fault {
+            Some(fault) => Err(fault.into()),
+            None => Ok(()),
+        }
     }
+}
+
+/// As many open files as the system lets us have: connections need one each. What it refuses is found out by `doctor`.
+fn raise_open_files() {
+    let limits = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, maximum: limits.maximum });
 }
 
 fn welcome(dir: &StateDir, app: &App) -> String {
@@ -132,7 +144,8 @@ impl LogLevel {
 
 fn start_logging(log: &Log) -> LogLevel {
     let (filter, handle) = reload::Layer::new(filter(log));
-    let lines = fmt::layer().with_writer(std::io::stderr);
+    // A log that nobody takes any more must not end the gateway.
+    let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
     let lines = match log.format {
         LogFormat::Json => lines.json().boxed(),
         LogFormat::Text => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),

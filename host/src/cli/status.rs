@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use chela_storage::DirLock;
 use serde_json::{Value, json};
 
 use super::output::table;
 use super::{Output, block_on, exit};
-use crate::client::{self, Client};
+use crate::client::Client;
 use crate::layout::StateDir;
 use crate::run::RunFile;
+use crate::schema::Problem;
 use crate::settings;
 
 pub(super) fn run(dir: &StateDir, output: Output) -> anyhow::Result<ExitCode> {
@@ -42,23 +44,27 @@ pub(super) enum Found {
 pub(super) fn find(dir: &StateDir) -> anyhow::Result<Found> {
     let run = RunFile::read(dir).with_context(|| format!("cannot read {}", dir.run_file().display()))?;
     let Some(run) = run else { return Ok(Found::None) };
-    let Some(address) = run.addresses.gateway else {
-        // With the gateway's own listener off there is nobody to ask; the process itself must do.
-        let known = json!({ "runtimeVersion": run.version, "pid": run.pid, "addresses": run.addresses });
-        return Ok(if is_alive(run.pid) { Found::Serving(known) } else { Found::Dead(run) });
-    };
-    let token = settings::load(dir)?.tokens.owner().to_owned();
-    match block_on(Client::new(address, Some(token)).call("status", json!({})))? {
-        Ok(status) => Ok(Found::Serving(status)),
-        Err(client::Error::Unreachable { .. }) if !is_alive(run.pid) => Ok(Found::Dead(run)),
-        Err(error) => Err(error.into()),
+    // The lock, not the address, tells whether it lives: somebody else may listen there by now, and must not get the token.
+    let held = DirLock::is_held(&dir.lock()).with_context(|| format!("cannot look at {}", dir.lock().display()))?;
+    if !held {
+        return Ok(Found::Dead(run));
     }
-}
-
-fn is_alive(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    // Not being allowed to signal it also means that it is there.
-    pid.is_some_and(|pid| !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH)))
+    let known = |problems: Vec<Problem>| {
+        json!({
+            "runtimeVersion": run.version, "pid": run.pid, "addresses": run.addresses,
+            "config": { "problems": problems, "restartNeeded": [] },
+        })
+    };
+    match (settings::load(dir), run.addresses.gateway) {
+        (Ok(settings), Some(address)) => {
+            let client = Client::new(address, Some(settings.tokens.owner().to_owned()));
+            Ok(Found::Serving(block_on(client.call("status", json!({})))??))
+        }
+        // With its own listener off there is nobody to ask.
+        (Ok(_), None) => Ok(Found::Serving(known(Vec::new()))),
+        // The file has no token to ask with, and that is just what is to be told.
+        (Err(error), _) => Ok(Found::Serving(known(error.problems()))),
+    }
 }
 
 fn text(dir: &StateDir, found: &Found) -> String {

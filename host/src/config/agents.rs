@@ -1,13 +1,14 @@
 //! Agents and teams of the configuration, and what must hold between them.
 
 use std::collections::HashSet;
-use std::path::{Component, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Config;
 use crate::id::AgentId;
+use crate::layout;
 use crate::schema::Problem;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,12 +95,25 @@ impl Agents {
 }
 
 impl Agent {
+    /// Its workspace, relative to the state directory.
+    pub fn workspace_path(&self) -> PathBuf {
+        self.workspace.clone().unwrap_or_else(|| format!("workspace-{}", self.id).into())
+    }
+
     pub fn display_name(&self) -> &str {
         match &self.name {
             Some(name) => name,
             None => self.identity.as_ref().and_then(|face| face.name.as_deref()).unwrap_or(self.id.as_ref()),
         }
     }
+}
+
+/// Whether a path leads below the state directory and to nothing that the gateway keeps there.
+fn is_free(path: &Path) -> bool {
+    let mut parts = path.components();
+    let first = parts.next();
+    let starts_well = matches!(first, Some(Component::Normal(name)) if !name.to_str().is_none_or(layout::is_taken));
+    starts_well && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// What the schema cannot say: that names point at something, once.
@@ -140,10 +154,14 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
             }
             _ => {}
         }
-        if let Some(path) = &agent.workspace
-            && !path.components().all(|part| matches!(part, Component::Normal(_)))
+        if agent.workspace.as_deref().is_some_and(|path| !is_free(path)) {
+            add("workspace", "must be a directory below the state directory, of no other use and without `..`".into());
+        }
+        let mut before = agents.list[..at].iter();
+        if let Some(other) =
+            before.find(|other| other.workspace_path() == agent.workspace_path() && other.id != agent.id)
         {
-            add("workspace", "must be a directory below the state directory, without `..`".into());
+            add("workspace", format!("this is the workspace of `{}` too; give each its own", other.id));
         }
     }
     let mut teams = HashSet::new();

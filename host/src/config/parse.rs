@@ -6,7 +6,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::{Config, agents};
+use super::{Config, Listen, agents};
+use crate::port::Port;
 use crate::schema::Problem;
 
 /// No configuration of ours nests deeper than a few levels.
@@ -43,8 +44,21 @@ pub fn parse(text: &str) -> Result<Config, Problems> {
     }
     let config: Config = serde_path_to_error::deserialize(value)
         .map_err(|error| Problem::new(error.path().to_string(), error.inner().to_string()))?;
-    let problems = agents::problems(&config);
+    let problems: Vec<Problem> = listeners_apart(&config).into_iter().chain(agents::problems(&config)).collect();
     if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
+}
+
+/// Two listeners cannot share an address; port 0 is a new one for each.
+fn listeners_apart(config: &Config) -> Option<Problem> {
+    let listen = config.listen();
+    let fixed = |listen: &Listen| matches!(listen, Listen::At(address) if address.port() != 0);
+    let twin = |(port, own): (Port, &Listen)| {
+        let before = Port::ALL.into_iter().take_while(|other| *other != port);
+        let same = before.into_iter().find(|other| fixed(own) && listen.get(*other) == own)?;
+        let message = format!("this is the address of `{}.listen` too; give each its own", same.as_str());
+        Some(Problem::new(format!("{}.listen", port.as_str()), message))
+    };
+    listen.iter().find_map(twin)
 }
 
 fn value_of(text: &str) -> Result<Value, Problem> {
@@ -54,6 +68,7 @@ fn value_of(text: &str) -> Result<Value, Problem> {
         let words = error.to_string();
         // The crate appends the position in its own words; ours come first.
         let words = words.rsplit_once(" at line ").map_or(words.as_str(), |(words, _)| words);
+        let words = words.replacen("EOF parsing ", "the text ends within the ", 1);
         Problem::new("", format!("not JSON5{}: {words}", place.unwrap_or_default()))
     };
     let value = Bounded { depth: 0 }.deserialize(&mut deserializer).map_err(said)?;
@@ -181,8 +196,8 @@ mod tests {
 
     #[test]
     fn text_that_is_not_json5_is_refused_with_line_and_column() {
-        check("{\n  gateway: {", &["not JSON5 at line 2 column 12: EOF parsing object"]);
-        check("", &["not JSON5: EOF parsing value"]);
+        check("{\n  gateway: {", &["not JSON5 at line 2 column 12: the text ends within the object"]);
+        check("", &["not JSON5: the text ends within the value"]);
         check("{ hub: {}, hub: {} }", &["not JSON5 at line 1 column 1: the key `hub` stands twice"]);
     }
 
@@ -202,12 +217,38 @@ mod tests {
                 "agents.list[0].role: a worker needs an orchestrator; give one agent the role `orchestrator`",
                 "agents.list[1].id: the id `a` is taken by an agent before it",
                 "agents.list[1].team: no team has this id; add it to `teams`",
-                "agents.list[1].workspace: must be a directory below the state directory, without `..`",
+                "agents.list[1].workspace: must be a directory below the state directory, of no other use and without `..`",
             ],
         );
         check(
             "{ agents: { list: [{ id: 'Not An Id' }] } }",
             &["agents.list[0].id: use 1 to 64 of a-z, 0-9, `_` and `-`, starting with a letter or digit"],
+        );
+    }
+
+    #[test]
+    fn what_could_never_work_is_refused() {
+        check(
+            "{ gateway: { listen: '4000' }, hub: { listen: '127.0.0.1:4000' } }",
+            &["hub.listen: this is the address of `gateway.listen` too; give each its own"],
+        );
+        check("{ gateway: { listen: '0' }, hub: { listen: '0' } }", &[]);
+        check(
+            "{ gateway: { allowedHosts: ['a:8443'], allowedOrigins: ['hub.example', 'https://x/'] } }",
+            &[
+                "gateway.allowedHosts[0]: write a name alone, without scheme or port",
+                "gateway.allowedOrigins[0]: write scheme and host, and the port if there is one, such as https://hub.example",
+                "gateway.allowedOrigins[1]: write scheme and host, and the port if there is one, such as https://hub.example",
+            ],
+        );
+        for workspace in ["", "logs", "run/x", ".", "/etc"] {
+            let said = parse(&format!("{{ agents: {{ list: [{{ id: 'a', workspace: '{workspace}' }}] }} }}"));
+            let said = said.expect_err("refused").to_string();
+            assert!(said.starts_with("agents.list[0].workspace: must be a directory"), "{workspace}: {said}");
+        }
+        check(
+            "{ agents: { list: [{ id: 'a' }, { id: 'b', workspace: 'workspace-a' }] } }",
+            &["agents.list[1].workspace: this is the workspace of `a` too; give each its own"],
         );
     }
 

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::{Agent, AgentRole, Agents, Config, Identity, Listen, Team};
+use crate::port::PerPort;
 
 /// What `chela init` and a first start may choose.
 #[derive(Clone, Debug, Default)]
 pub struct Starter {
-    pub gateway: Option<Listen>,
-    pub monitor: Option<Listen>,
-    pub hub: Option<Listen>,
+    /// Addresses other than the usual ones.
+    pub listen: PerPort<Option<Listen>>,
     /// Leave the team empty instead of adding the demo team.
     pub empty_team: bool,
 }
@@ -17,9 +17,9 @@ pub struct Starter {
 /// The text of a first `chela.json`, with every key spelled out.
 pub fn starter(choices: &Starter, token: &str) -> String {
     let mut config = Config::default();
-    config.gateway.listen = choices.gateway.unwrap_or(config.gateway.listen);
-    config.monitor.listen = choices.monitor.unwrap_or(config.monitor.listen);
-    config.hub.listen = choices.hub.unwrap_or(config.hub.listen);
+    config.gateway.listen = choices.listen.gateway.unwrap_or(config.gateway.listen);
+    config.monitor.listen = choices.listen.monitor.unwrap_or(config.monitor.listen);
+    config.hub.listen = choices.listen.hub.unwrap_or(config.hub.listen);
     if !choices.empty_team {
         config.teams = vec![Team { id: "demo".into(), name: Some("Demo team".into()), colour: Some("#d9480f".into()) }];
         config.agents = demo_team();

@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 
 use super::frame::{ErrorCode, ErrorShape, Request, Response};
 use super::guard::client_of;
-use super::{Access, Context, Port, Refusal, Routes, body, health};
+use super::{Access, Context, Refusal, Routes, body, health};
+use crate::port::Port;
 use crate::schema::Schema;
 use crate::scope::Scope;
 use crate::settings::Principal;

@@ -39,13 +39,19 @@ impl Audit {
     pub fn open(dir: &StateDir) -> Result<Self, Error> {
         let path = dir.audit_log();
         match AppendLog::open(&path, &dir.corrupt_log()) {
-            Ok((log, _)) => Ok(Self(Mutex::new(log))),
-            Err(source) => Err(Error::Audit { path, source }),
+            Ok((log, repair)) => {
+                if let Some(repair) = repair {
+                    tracing::warn!(offset = repair.offset, "a torn last line of the audit log was set aside");
+                }
+                Ok(Self(Mutex::new(log)))
+            }
+            Err(cause) => Err(Error::Audit { path, cause }),
         }
     }
 
     pub(super) fn entry(context: &Context, who: &Principal, from: SocketAddr, method: &str) -> Asked {
-        Asked { id: id::fresh(), ts: context.clock.now(), who: who.name.clone(), from, method: method.to_owned() }
+        let ts = context.clock.now();
+        Asked { id: id::fresh(ts), ts, who: who.name.clone(), from, method: method.to_owned() }
     }
 
     /// Writes that a change was asked for; the change may go on only when this returns `Ok`.

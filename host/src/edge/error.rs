@@ -38,6 +38,10 @@ pub enum Refusal {
     BodyBroken,
 }
 
+/// Marks an answer as a refusal, for the metrics.
+#[derive(Clone, Copy)]
+pub(super) struct Refused(pub(super) &'static str);
+
 fn seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
@@ -80,6 +84,7 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let body = Json(json!({ "error": { "code": self.code(), "message": self.to_string() } }));
         let mut response = (self.status(), body).into_response();
+        response.extensions_mut().insert(Refused(self.code()));
         let headers = response.headers_mut();
         match &self {
             Self::TokenMissing | Self::TokenWrong => {

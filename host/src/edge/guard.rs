@@ -1,16 +1,19 @@
 //! What every request passes before its handler: name, origin and rate for all, then token and scope by route.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::limiter::{self, WRONG_TOKENS};
-use super::{Access, Context, Port, Refusal, health, origin};
+use super::error::Refused;
+use super::limiter::{self, Limiter, WRONG_TOKENS};
+use super::{Access, Context, Refusal, health, origin};
 use crate::metrics;
-use crate::settings::{Principal, Settings};
+use crate::port::Port;
+use crate::settings::{Principal, Settings, Tokens};
 
 /// The address a request came from.
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +33,14 @@ struct Matched(&'static str);
 pub(super) async fn admit(State((context, port)): State<(Context, Port)>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let mut response = match may_enter(&context, &request) {
-        Ok(()) => next.run(request).await,
-        Err(refusal) => refuse(&context, refusal),
+        Ok(Page::Listed(origin)) if is_preflight(&request) => origin::answer_preflight(origin),
+        Ok(Page::Listed(origin)) => origin::let_page_read(origin, next.run(request).await),
+        Ok(Page::OursOrNone) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
     };
+    if let Some(refused) = response.extensions().get::<Refused>() {
+        context.metrics.refused(refused.0);
+    }
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -44,24 +52,39 @@ pub(super) async fn admit(State((context, port)): State<(Context, Port)>, reques
     response
 }
 
-fn may_enter(context: &Context, request: &Request) -> Result<(), Refusal> {
+/// The page a request comes from, as far as it may come in.
+enum Page {
+    OursOrNone,
+    /// Of a site that the configuration lists: it must be told that it may read.
+    Listed(HeaderValue),
+}
+
+fn may_enter(context: &Context, request: &Request) -> Result<Page, Refusal> {
     let settings = context.settings.current();
-    let host = called_host(request).filter(|host| origin::host_is_ours(host, &settings.config.gateway.allowed_hosts));
+    let gateway = &settings.config.gateway;
+    let host = called_host(request).filter(|host| origin::host_is_ours(host, &gateway.allowed_hosts));
     let host = host.ok_or(Refusal::Host)?;
+    let mut page = Page::OursOrNone;
     for value in request.headers().get_all(header::ORIGIN) {
         let from = value.to_str().unwrap_or_default();
-        if !origin::origin_is_ours(from, host, &settings.config.gateway.allowed_origins) {
+        if origin::is_listed(from, &gateway.allowed_origins) {
+            page = Page::Listed(value.clone());
+        } else if !origin::is_own(from, host) {
             return Err(Refusal::Origin);
         }
     }
     // A flood must not make a healthy gateway look dead to its supervisor.
     if !health::is_probe(request.uri().path()) {
         let quota = limiter::requests_quota(&settings.config.limits);
-        let client = client_of(request).0.ip();
-        let taken = context.limiters.requests.take(client, quota, context.clock.elapsed());
+        let taken = context.limiters.requests.take(client_of(request).0.ip(), quota, context.clock.elapsed());
         taken.map_err(|wait| Refusal::Rate { wait })?;
     }
-    Ok(())
+    Ok(page)
+}
+
+/// A browser asking whether a page may send a request that it is about to send.
+fn is_preflight(request: &Request) -> bool {
+    request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 /// The one name a request calls us by; none if it gives none or two that differ.
@@ -87,7 +110,7 @@ pub(super) async fn authorise(
             }
             next.run(request).await
         }
-        Err(refusal) => refuse(&context, refusal),
+        Err(refusal) => refusal.into_response(),
     };
     response.extensions_mut().insert(Matched(path));
     response
@@ -109,16 +132,27 @@ fn may_use(context: &Context, access: Access, request: &Request) -> Result<Optio
 /// Who is asking, by the token of the request.
 pub(super) fn authenticate(context: &Context, settings: &Settings, request: &Request) -> Result<Principal, Refusal> {
     let token = presented_token(request.headers(), request.uri().path()).ok_or(Refusal::TokenMissing)?;
-    let client = client_of(request);
-    let (now, ip) = (context.clock.elapsed(), client.0.ip());
+    let wrong = &context.limiters.wrong_tokens;
+    check_token(&settings.tokens, wrong, token, client_of(request), context.clock.elapsed())
+}
+
+fn check_token(
+    tokens: &Tokens,
+    wrong: &Limiter,
+    presented: &[u8],
+    client: Client,
+    now: Duration,
+) -> Result<Principal, Refusal> {
+    let ip = client.0.ip();
     // One local program with a wrong token must not lock out the others.
     let counted = !client.is_local();
     if counted {
-        context.limiters.wrong_tokens.peek(ip, WRONG_TOKENS, now).map_err(|wait| Refusal::TokenLocked { wait })?;
+        wrong.peek(ip, WRONG_TOKENS, now).map_err(|wait| Refusal::TokenLocked { wait })?;
     }
-    settings.tokens.find(token).ok_or_else(|| {
+    tokens.find(presented).ok_or_else(|| {
         if counted {
-            let _ = context.limiters.wrong_tokens.take(ip, WRONG_TOKENS, now);
+            // There was room when we looked; if others took it since, the next try is told so.
+            let _ = wrong.take(ip, WRONG_TOKENS, now);
         }
         Refusal::TokenWrong
     })
@@ -141,7 +175,35 @@ pub(super) fn client_of(request: &Request) -> Client {
     known.expect("the listener puts the client's address on every request")
 }
 
-fn refuse(context: &Context, refusal: Refusal) -> Response {
-    context.metrics.refused(refusal.code());
-    refusal.into_response()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Auth;
+    use crate::layout::StateDir;
+
+    #[test]
+    fn an_address_that_guesses_is_locked_out_and_others_are_not() {
+        let auth: Auth = serde_json::from_str(r#"{"token": "0123456789abcdef"}"#).expect("a token");
+        let tokens = Tokens::of(&auth, &StateDir::new("nowhere")).expect("a good token");
+        let wrong = Limiter::default();
+        let from = |client: &str, token: &str, seconds: u64| {
+            let client = Client(client.parse().expect("an address"));
+            match check_token(&tokens, &wrong, token.as_bytes(), client, Duration::from_secs(seconds)) {
+                Ok(principal) => principal.name,
+                Err(refusal) => refusal.code().to_owned(),
+            }
+        };
+        let (stranger, neighbour) = ("203.0.113.7:1", "203.0.113.8:1");
+        for _ in 0..10 {
+            assert_eq!(from(stranger, "a guess", 0), "token_wrong");
+        }
+        assert_eq!(from(stranger, "a guess", 0), "token_locked");
+        assert_eq!(from(stranger, "0123456789abcdef", 0), "token_locked", "the right one, but too late");
+        assert_eq!(from(neighbour, "0123456789abcdef", 0), "owner");
+        assert_eq!(from(stranger, "0123456789abcdef", 30), "owner");
+        for _ in 0..20 {
+            assert_eq!(from("127.0.0.1:1", "a guess", 0), "token_wrong", "this machine is exempt");
+            assert_eq!(from("[::ffff:127.0.0.1]:1", "a guess", 0), "token_wrong");
+        }
+    }
 }

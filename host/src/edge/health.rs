@@ -7,7 +7,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use super::guard::{authenticate, client_of};
-use super::{Access, Context, Phase, Port, Routes};
+use super::{Access, Context, Phase, Routes};
+use crate::port::Port;
 
 const LIVE: [&str; 2] = ["/healthz", "/health"];
 const STARTED: [&str; 2] = ["/startupz", "/startup"];
@@ -30,7 +31,6 @@ async fn live() -> Response {
 async fn started(State(context): State<Context>, request: Request) -> Response {
     let phase = *context.phase.borrow();
     match phase {
-        Phase::Starting => unavailable(json!({ "ok": false, "status": "starting" })),
         Phase::Draining => unavailable(json!({ "ok": false, "status": "draining" })),
         Phase::Ready => {
             let mut body = json!({ "ok": true, "status": "started" });

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::config::Limits;
 
-/// Addresses remembered at once; past that, those whose burst is whole again are forgotten first.
+/// Addresses remembered at once.
 const KEYS_MAX: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +25,12 @@ pub(super) struct Limiter(Mutex<HashMap<IpAddr, Duration>>);
 impl Limiter {
     /// Takes one use; `Err` tells how long to wait for the next.
     pub(super) fn take(&self, client: IpAddr, quota: Quota, now: Duration) -> Result<(), Duration> {
+        let client = network_of(client);
         let mut whole_at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if whole_at.len() >= KEYS_MAX && !whole_at.contains_key(&client) {
-            whole_at.retain(|_, at| *at > now);
-            if whole_at.len() >= KEYS_MAX {
-                return Err(quota.every);
-            }
-        }
         let at = after_one_more(&whole_at, client, quota, now)?;
+        if whole_at.len() >= KEYS_MAX && !whole_at.contains_key(&client) {
+            forget_some(&mut whole_at, now);
+        }
         whole_at.insert(client, at);
         Ok(())
     }
@@ -40,7 +38,28 @@ impl Limiter {
     /// Whether a use is free, without taking it.
     pub(super) fn peek(&self, client: IpAddr, quota: Quota, now: Duration) -> Result<(), Duration> {
         let whole_at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        after_one_more(&whole_at, client, quota, now).map(|_| ())
+        after_one_more(&whole_at, network_of(client), quota, now).map(|_| ())
+    }
+}
+
+/// One client: an address of IPv4, or what one subscriber of IPv6 has at hand.
+fn network_of(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6([a, b, c, d, 0, 0, 0, 0].into())
+        }
+        other => other,
+    }
+}
+
+/// Makes room: whoever is idle goes, else whoever has used least.
+fn forget_some(whole_at: &mut HashMap<IpAddr, Duration>, now: Duration) {
+    whole_at.retain(|_, at| *at > now);
+    if whole_at.len() >= KEYS_MAX
+        && let Some(least) = whole_at.iter().min_by_key(|(_, at)| **at).map(|(client, _)| *client)
+    {
+        whole_at.remove(&least);
     }
 }
 
@@ -101,8 +120,21 @@ mod tests {
         for n in 0..KEYS_MAX as u32 {
             limiter.take(client(n), QUOTA, Duration::ZERO).expect("room");
         }
-        limiter.take(client(u32::MAX), QUOTA, Duration::ZERO).expect_err("no room while all are remembered");
-        limiter.take(client(u32::MAX), QUOTA, Duration::from_secs(2)).expect("the idle ones were forgotten");
+        limiter.take(client(u32::MAX), QUOTA, Duration::ZERO).expect("the least busy one made room");
+        assert_eq!(limiter.0.lock().expect("not poisoned").len(), KEYS_MAX);
+        limiter.take(client(u32::MAX - 1), QUOTA, Duration::from_secs(2)).expect("the idle ones were forgotten");
         assert_eq!(limiter.0.lock().expect("not poisoned").len(), 1);
+    }
+
+    #[test]
+    fn a_subscriber_of_ipv6_is_one_client_and_a_mapped_address_is_its_own() {
+        let check = |address: &str, network: &str| {
+            let parse = |text: &str| text.parse::<IpAddr>().expect("an address");
+            assert_eq!(network_of(parse(address)), parse(network));
+        };
+        check("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::");
+        check("::ffff:192.0.2.1", "192.0.2.1");
+        check("::1", "::1");
+        check("192.0.2.1", "192.0.2.1");
     }
 }

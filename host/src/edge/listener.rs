@@ -2,22 +2,23 @@
 
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use axum::Router;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use super::guard::Client;
-use super::{Context, Error, Port, Routes};
-use crate::config::Listen;
-use crate::metrics;
+use super::{Context, Error, Routes};
+use crate::config::{Limits, Listen};
+use crate::metrics::{self, Gauge, Metrics, Word};
+use crate::port::Port;
 
 /// The head of a request: line and headers together.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -36,11 +37,20 @@ pub async fn bind(port: Port, listen: Listen) -> Result<Option<Listener>, Error>
     let Listen::At(address) = listen else { return Ok(None) };
     let failed = |source: std::io::Error| match source.kind() {
         std::io::ErrorKind::AddrInUse => Error::PortInUse { port, address },
-        _ => Error::Bind { port, address, source },
+        _ => Error::Bind { port, address, cause: source },
     };
     let socket = TcpListener::bind(address).await.map_err(failed)?;
     let address = socket.local_addr().map_err(failed)?;
     Ok(Some(Listener { port, socket, address }))
+}
+
+/// How many connections each of so many listeners may hold, by the descriptors that this process may open.
+pub fn connections_share(listeners: usize) -> usize {
+    // For logs, files and connections of our own.
+    const RESERVED: u64 = 128;
+    let open_max = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    let share = open_max.saturating_sub(RESERVED) / listeners.max(1) as u64;
+    usize::try_from(share).unwrap_or(usize::MAX).max(1)
 }
 
 impl Listener {
@@ -52,99 +62,141 @@ impl Listener {
         self.address
     }
 
-    /// Serves until `stop`; then lets requests under way finish, at most for the configured time.
-    pub async fn serve(self, routes: &Routes, context: Context, stop: CancellationToken) {
-        let router = routes.router(self.port, &context);
-        let connections = TaskTracker::new();
-        let abandon = CancellationToken::new();
-        let turned_away = Arc::new(AtomicUsize::new(0));
-        loop {
-            let accepted = tokio::select! {
-                () = stop.cancelled() => break,
-                accepted = self.socket.accept() => accepted,
-            };
-            let (stream, client) = match accepted {
-                Ok(accepted) => accepted,
+    /// Serves until `stop`; then lets requests under way finish, at most for the configured time. `share` is how many
+    /// connections the process has descriptors for here, whatever the configuration allows.
+    pub async fn serve(self, routes: &Routes, context: Context, share: usize, stop: CancellationToken) {
+        let server = Server {
+            port: self.port,
+            router: routes.router(self.port, &context),
+            context,
+            share,
+            stop,
+            cut_off: CancellationToken::new(),
+            held: TaskTracker::new(),
+            turned_away: TaskTracker::new(),
+        };
+        while let Some(accepted) = server.stop.run_until_cancelled(self.socket.accept()).await {
+            match accepted {
+                Ok((stream, client)) => server.take(stream, client),
                 Err(error) => {
                     // Out of descriptors, most likely: give others the time to close some.
                     tracing::warn!(%error, listener = self.port.as_str(), "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
                 }
-            };
-            let limits = context.settings.current().config.limits.clone();
-            if connections.len() >= limits.connections + turned_away.load(Ordering::Relaxed) {
-                context.metrics.refused("connections");
-                turn_away(stream, &connections, &turned_away);
-                continue;
             }
-            let gauge = context
-                .metrics
-                .connections
-                .get_or_create_owned(&metrics::Listener { listener: metrics::Word(self.port.as_str()) });
-            gauge.inc();
-            // Answers are small and waited for: they must not wait for more to join them.
-            let _ = stream.set_nodelay(true);
-            let router = router.clone();
-            let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
-                request.extensions_mut().insert(Client(client));
-                router.clone().oneshot(request.map(axum::body::Body::new))
-            });
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(Duration::from_millis(limits.head_timeout_ms))
-                .max_buf_size(HEAD_BYTES_MAX)
-                .serve_connection(TokioIo::new(stream), service)
-                .with_upgrades();
-            let (stop, abandon) = (stop.clone(), abandon.clone());
-            connections.spawn(async move {
-                let mut connection = pin!(connection);
-                let served = tokio::select! {
-                    served = connection.as_mut() => served,
-                    () = stop.cancelled() => {
-                        connection.as_mut().graceful_shutdown();
-                        abandon.run_until_cancelled(connection).await.unwrap_or(Ok(()))
-                    }
-                };
-                if let Err(error) = served {
-                    tracing::debug!(%error, %client, "a connection broke off");
-                }
-                gauge.dec();
-            });
         }
         drop(self.socket);
-        connections.close();
-        let patience = Duration::from_millis(context.settings.current().config.limits.drain_timeout_ms);
-        tokio::select! {
-            () = connections.wait() => {}
-            () = context.clock.sleep(patience) => {
-                tracing::warn!(listener = self.port.as_str(), left = connections.len(), "requests were cut off by the stop");
+        server.drain().await;
+    }
+}
+
+struct Server {
+    port: Port,
+    router: Router,
+    context: Context,
+    share: usize,
+    stop: CancellationToken,
+    /// Ends what a stop has waited for long enough.
+    cut_off: CancellationToken,
+    held: TaskTracker,
+    turned_away: TaskTracker,
+}
+
+impl Server {
+    fn take(&self, stream: TcpStream, client: SocketAddr) {
+        let settings = self.context.settings.current();
+        let limits = &settings.config.limits;
+        if self.held.len() < limits.connections.min(self.share) {
+            self.held.spawn(self.hold(stream, client, limits));
+            return;
+        }
+        self.context.metrics.refused("connections");
+        if self.turned_away.len() < TURNED_AWAY_MAX {
+            self.turned_away.spawn(turn_away(stream));
+        }
+    }
+
+    /// One connection, to its end.
+    fn hold(&self, stream: TcpStream, client: SocketAddr, limits: &Limits) -> impl Future<Output = ()> + use<> {
+        let counted = Counted::new(&self.context.metrics, self.port);
+        // Answers are small and waited for: they must not wait for more to join them.
+        let _ = stream.set_nodelay(true);
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(Duration::from_millis(limits.write_timeout_ms)));
+        let router = self.router.clone();
+        let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(Client(client));
+            router.clone().oneshot(request.map(axum::body::Body::new))
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(Duration::from_millis(limits.head_timeout_ms))
+            .max_buf_size(HEAD_BYTES_MAX)
+            .serve_connection(TokioIo::new(Box::pin(stream)), service)
+            .with_upgrades();
+        let (stop, cut_off) = (self.stop.clone(), self.cut_off.clone());
+        async move {
+            let _counted = counted;
+            let mut connection = pin!(connection);
+            let served = tokio::select! {
+                served = connection.as_mut() => served,
+                () = stop.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    cut_off.run_until_cancelled(connection).await.unwrap_or(Ok(()))
+                }
+            };
+            if let Err(error) = served {
+                tracing::debug!(%error, %client, "a connection broke off");
             }
         }
-        abandon.cancel();
-        connections.wait().await;
+    }
+
+    async fn drain(self) {
+        self.held.close();
+        self.turned_away.close();
+        let patience = Duration::from_millis(self.context.settings.current().config.limits.drain_timeout_ms);
+        tokio::select! {
+            () = self.held.wait() => {}
+            () = self.context.clock.sleep(patience) => {
+                tracing::warn!(listener = self.port.as_str(), left = self.held.len(), "requests were cut off by the stop");
+            }
+        }
+        self.cut_off.cancel();
+        self.held.wait().await;
+        self.turned_away.wait().await;
+    }
+}
+
+/// Counts a connection as open for as long as it lives, however it ends.
+struct Counted(Gauge);
+
+impl Counted {
+    fn new(metrics: &Metrics, port: Port) -> Self {
+        let listener = metrics::Listener { listener: Word(port.as_str()) };
+        let gauge = metrics.connections.get_or_create_owned(&listener);
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 
 /// Tells a connection over the limit why it is closed.
-fn turn_away(mut stream: TcpStream, connections: &TaskTracker, turned_away: &Arc<AtomicUsize>) {
-    if turned_away.load(Ordering::Relaxed) >= TURNED_AWAY_MAX {
-        return;
-    }
-    turned_away.fetch_add(1, Ordering::Relaxed);
-    let turned_away = turned_away.clone();
-    connections.spawn(async move {
-        let told = async {
-            stream.write_all(too_many_connections().as_bytes()).await?;
-            stream.shutdown().await?;
-            // Reading what the client still sends keeps the answer from being torn by a reset.
-            let mut rest = [0u8; 4096];
-            while stream.read(&mut rest).await? > 0 {}
-            std::io::Result::Ok(())
-        };
-        let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
-        turned_away.fetch_sub(1, Ordering::Relaxed);
-    });
+async fn turn_away(mut stream: TcpStream) {
+    let told = async {
+        stream.write_all(too_many_connections().as_bytes()).await?;
+        stream.shutdown().await?;
+        // Reading what the client still sends keeps the answer from being torn by a reset.
+        let mut rest = [0u8; 4096];
+        while stream.read(&mut rest).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    // Whether it was heard or not, the connection is closed.
+    let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
 }
 
 fn too_many_connections() -> String {

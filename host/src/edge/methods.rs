@@ -74,7 +74,7 @@ fn agent_row(context: &Context, agent: &Agent) -> Value {
         "role": agent.role,
         "team": agent.team,
         "identity": agent.identity,
-        "workspace": context.dir.workspace(agent),
+        "workspace": context.dir.path().join(agent.workspace_path()),
     })
 }
 

@@ -3,23 +3,49 @@
 
 use std::net::IpAddr;
 
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::config::{HostName, Origin};
+
 /// A `Host` header names an address, `localhost`, or an allowed name. Ports do not matter: a rebound name has any port it likes.
-pub(super) fn host_is_ours(host: &str, allowed: &[String]) -> bool {
+pub(super) fn host_is_ours(host: &str, allowed: &[HostName]) -> bool {
     let Some(name) = name_of(host) else { return false };
     // An address cannot be re-pointed; only names can.
     if name.parse::<IpAddr>().is_ok() {
         return true;
     }
     let name = name.trim_end_matches('.').to_ascii_lowercase();
-    name == "localhost" || name.ends_with(".localhost") || allowed.iter().any(|one| one.eq_ignore_ascii_case(&name))
+    name == "localhost" || name.ends_with(".localhost") || allowed.iter().any(|one| one.0.eq_ignore_ascii_case(&name))
 }
 
-/// An `Origin` header is that of the very host and port that were called, or an allowed one.
-pub(super) fn origin_is_ours(origin: &str, host: &str, allowed: &[String]) -> bool {
-    let own = |scheme: &str| origin.strip_prefix(scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host));
-    own("http://")
-        || own("https://")
-        || allowed.iter().any(|one| one.trim_end_matches('/').eq_ignore_ascii_case(origin))
+/// An `Origin` header that is the very host and port that were called.
+pub(super) fn is_own(origin: &str, host: &str) -> bool {
+    let of = |scheme: &str| origin.strip_prefix(scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host));
+    of("http://") || of("https://")
+}
+
+/// An `Origin` header that the configuration lists.
+pub(super) fn is_listed(origin: &str, allowed: &[Origin]) -> bool {
+    allowed.iter().any(|one| one.0.eq_ignore_ascii_case(origin))
+}
+
+/// Tells a browser that a page of `origin` may send what it is about to send. Tokens are headers here, never cookies.
+pub(super) fn answer_preflight(origin: HeaderValue) -> Response {
+    let may = [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE")),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("authorization, content-type")),
+        (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600")),
+    ];
+    let_page_read(origin, (StatusCode::NO_CONTENT, may).into_response())
+}
+
+/// Lets a page of `origin` see an answer.
+pub(super) fn let_page_read(origin: HeaderValue, mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+    response
 }
 
 /// The name without its port; an IPv6 address without its brackets.
@@ -45,7 +71,7 @@ mod tests {
 
     #[test]
     fn only_our_own_names_are_answered() {
-        let allowed = ["chela.example".to_owned()];
+        let allowed = [HostName("chela.example".into())];
         let check = |host: &str, ours: bool| assert_eq!(host_is_ours(host, &allowed), ours, "{host:?}");
         check("127.0.0.1:18789", true);
         check("127.0.0.1", true);
@@ -69,9 +95,9 @@ mod tests {
 
     #[test]
     fn only_our_own_pages_are_answered() {
-        let allowed = ["https://hub.example".to_owned()];
+        let allowed = [Origin("https://hub.example".into())];
         let check = |origin: &str, ours: bool| {
-            assert_eq!(origin_is_ours(origin, "127.0.0.1:18789", &allowed), ours, "{origin:?}");
+            assert_eq!(is_own(origin, "127.0.0.1:18789") || is_listed(origin, &allowed), ours, "{origin:?}");
         };
         check("http://127.0.0.1:18789", true);
         check("https://127.0.0.1:18789", true);

@@ -7,7 +7,8 @@ use axum::http::Method;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodFilter, MethodRouter, on};
 
-use super::{Context, Port, Refusal, guard};
+use super::{Context, Refusal, guard};
+use crate::port::Port;
 use crate::scope::Scope;
 
 /// Who may use a route.

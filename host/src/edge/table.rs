@@ -31,19 +31,15 @@ pub struct Methods(BTreeMap<&'static str, Method>);
 impl Methods {
     pub fn add<P, R, F>(mut self, name: &'static str, scope: Scope, run: fn(Context, P) -> F) -> Self
     where
-        P: DeserializeOwned + JsonSchema + 'static,
-        R: Serialize,
+        P: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Serialize + Send,
         F: Future<Output = Result<R, ErrorShape>> + Send + 'static,
     {
         let run = move |context: Context, params: Value| -> Answer {
-            let params = serde_json::from_value::<P>(params);
-            let params = match params {
-                Ok(params) => run(context, params),
-                // The schema passed it, so it is a shape the schema cannot tell.
-                Err(error) => return Box::pin(std::future::ready(Err(ErrorShape::invalid(error.to_string())))),
-            };
             Box::pin(async move {
-                let answer = params.await?;
+                // The schema has passed them, so this fails only on what a schema cannot tell.
+                let params = serde_json::from_value(params).map_err(|error| ErrorShape::invalid(error.to_string()))?;
+                let answer = run(context, params).await?;
                 serde_json::to_value(answer).map_err(|error| ErrorShape::unavailable(error.to_string()))
             })
         };
@@ -75,13 +71,19 @@ impl Methods {
         if !problems.is_empty() {
             return Err(invalid_params(&name, &problems));
         }
+        let answer = (method.run)(context.clone(), params);
         if method.scope == Scope::Read {
-            return (method.run)(context.clone(), params).await;
+            return answer.await;
         }
         let entry = context.audit.asked(Audit::entry(context, caller, client.0, &name))?;
-        let outcome = (method.run)(context.clone(), params).await;
-        context.audit.done(entry, context.clock.now(), outcome.as_ref().map(|_| ()));
-        outcome
+        // On a task of its own: a caller that hangs up must not stop a change halfway.
+        let context = context.clone();
+        let change = context.clone().changes.spawn(async move {
+            let outcome = answer.await;
+            context.audit.done(entry, context.clock.now(), outcome.as_ref().map(|_| ()));
+            outcome
+        });
+        change.await.unwrap_or_else(|_| Err(ErrorShape::unavailable("the method failed; see the gateway's log")))
     }
 }
 

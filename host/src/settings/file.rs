@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use chela_storage::Mode;
 
-use super::{Error, Settings, secrets};
+use super::{Error, Settings, Tokens};
 use crate::config::{self, Starter};
 use crate::layout::StateDir;
 
@@ -16,7 +16,7 @@ use crate::layout::StateDir;
 pub fn load(dir: &StateDir) -> Result<Settings, Error> {
     let path = dir.config();
     let file = open(&path)?;
-    let mode = file.metadata().map_err(|source| Error::Read { path: path.clone(), source })?.permissions().mode();
+    let mode = file.metadata().map_err(|cause| Error::Read { path: path.clone(), cause })?.permissions().mode();
     if mode & 0o077 != 0 {
         return Err(Error::Rights { path, mode: mode & 0o777 });
     }
@@ -32,7 +32,7 @@ fn settings_of(file: File, path: PathBuf, dir: &StateDir) -> Result<Settings, Er
     let text = read(file, &path)?;
     let invalid = |problems| Error::Invalid { path: path.clone(), problems };
     let config = config::parse(&text).map_err(invalid)?;
-    let tokens = secrets::find(&config.gateway.auth, dir).map_err(invalid)?;
+    let tokens = Tokens::of(&config.gateway.auth, dir).map_err(invalid)?;
     Ok(Settings { revision: revision(&text), config, tokens })
 }
 
@@ -40,10 +40,19 @@ fn settings_of(file: File, path: PathBuf, dir: &StateDir) -> Result<Settings, Er
 pub fn create(dir: &StateDir, choices: &Starter) -> Result<(), Error> {
     let path = dir.config();
     let text = config::starter(choices, &fresh_token());
-    chela_storage::create_new(&path, text.as_bytes(), Mode::Private).map_err(|source| match source.kind() {
+    chela_storage::create_new(&path, text.as_bytes(), Mode::Private).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::AlreadyExists => Error::Exists { path },
-        _ => Error::Write { path, source },
+        _ => Error::Write { path, cause },
     })
+}
+
+/// Makes sure that every agent has its workspace.
+pub fn make_workspaces(dir: &StateDir, settings: &Settings) -> Result<(), Error> {
+    for agent in &settings.config.agents.list {
+        let path = dir.path().join(agent.workspace_path());
+        chela_storage::make_private_dir(&path).map_err(|cause| Error::Write { path, cause })?;
+    }
+    Ok(())
 }
 
 /// 256 bits from the operating system, in hex.
@@ -52,16 +61,16 @@ fn fresh_token() -> String {
 }
 
 fn open(path: &Path) -> Result<File, Error> {
-    File::open(path).map_err(|source| match source.kind() {
+    File::open(path).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
-        _ => Error::Read { path: path.to_owned(), source },
+        _ => Error::Read { path: path.to_owned(), cause },
     })
 }
 
 fn read(file: File, path: &Path) -> Result<String, Error> {
     let mut bytes = Vec::new();
     let read = file.take(config::BYTES_MAX + 1).read_to_end(&mut bytes);
-    read.map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    read.map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
     if bytes.len() as u64 > config::BYTES_MAX {
         return Err(Error::TooLarge { path: path.to_owned() });
     }

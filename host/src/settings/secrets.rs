@@ -6,13 +6,13 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use subtle::ConstantTimeEq;
-
 use crate::config::{Auth, Problems, Secret};
 use crate::layout::StateDir;
 use crate::schema::Problem;
 use crate::scope::Scope;
 
+/// Who holds `gateway.auth.token`.
+const OWNER: &str = "owner";
 /// A shorter token could be guessed.
 const TOKEN_CHARS_MIN: usize = 16;
 const SECRET_BYTES_MAX: u64 = 4096;
@@ -27,14 +27,42 @@ pub struct Principal {
 
 /// Every token that opens the gateway.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Tokens(Vec<(Principal, String)>);
+pub struct Tokens {
+    list: Vec<(Principal, String)>,
+    fingerprints: Vec<blake3::Hash>,
+}
 
 impl Tokens {
-    /// Whose token this is. Takes the same time whichever token it is, or none.
+    /// Finds every token that `auth` names; files are relative to `dir`.
+    pub fn of(auth: &Auth, dir: &StateDir) -> Result<Self, Problems> {
+        let mut tokens = Vec::new();
+        let mut problems = Vec::new();
+        let mut take = |path: String, name: &str, scope, secret: &Secret| match text_of(secret, dir)
+            .and_then(|token| good_token(token, &tokens))
+        {
+            Ok(token) => tokens.push((Principal { name: name.to_owned(), scope }, token)),
+            Err(message) => problems.push(Problem::new(path, message)),
+        };
+        take("gateway.auth.token".into(), OWNER, Scope::Admin, &auth.token);
+        for (name, named) in &auth.tokens {
+            take(format!("gateway.auth.tokens.{name}.token"), name, named.scope, &named.token);
+        }
+        if auth.tokens.contains_key(OWNER) {
+            problems.push(Problem::new("gateway.auth.tokens.owner", "this name is taken by `gateway.auth.token`"));
+        }
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        let fingerprints = tokens.iter().map(|(_, token)| blake3::hash(token.as_bytes())).collect();
+        Ok(Self { list: tokens, fingerprints })
+    }
+
+    /// Whose token this is. The time it takes tells nothing of any token: fingerprints are compared, all of them, in constant time.
     pub fn find(&self, presented: &[u8]) -> Option<Principal> {
+        let presented = blake3::hash(presented);
         let mut found = None;
-        for (principal, token) in &self.0 {
-            if bool::from(token.as_bytes().ct_eq(presented)) {
+        for (known, (principal, _)) in self.fingerprints.iter().zip(&self.list) {
+            if *known == presented {
                 found = Some(principal);
             }
         }
@@ -43,32 +71,29 @@ impl Tokens {
 
     /// The owner's token, for `chela token`.
     pub fn owner(&self) -> &str {
-        self.0.first().map_or("", |(_, token)| token)
+        self.list.first().map_or("", |(_, token)| token)
     }
 }
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(principal, _)| &principal.name)).finish()
+        f.debug_list().entries(self.list.iter().map(|(principal, _)| &principal.name)).finish()
     }
 }
 
-pub(super) fn find(auth: &Auth, dir: &StateDir) -> Result<Tokens, Problems> {
-    let mut tokens = Vec::new();
-    let mut problems = Vec::new();
-    let mut take = |path: String, name: &str, scope, secret: &Secret| match text_of(secret, dir) {
-        Ok(token) if token.chars().count() < TOKEN_CHARS_MIN => problems.push(Problem::new(
-            path,
-            format!("a token has at least {TOKEN_CHARS_MIN} characters; `openssl rand -hex 32` makes a good one"),
-        )),
-        Ok(token) => tokens.push((Principal { name: name.to_owned(), scope }, token)),
-        Err(message) => problems.push(Problem::new(path, message)),
-    };
-    take("gateway.auth.token".into(), "owner", Scope::Admin, &auth.token);
-    for (name, named) in &auth.tokens {
-        take(format!("gateway.auth.tokens.{name}.token"), name, named.scope, &named.token);
+fn good_token(token: String, before: &[(Principal, String)]) -> Result<String, String> {
+    if token.len() < TOKEN_CHARS_MIN {
+        return Err(format!(
+            "a token has at least {TOKEN_CHARS_MIN} characters; `openssl rand -hex 32` makes a good one"
+        ));
     }
-    if problems.is_empty() { Ok(Tokens(tokens)) } else { Err(Problems(problems)) }
+    if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("a token is printable ASCII without spaces, since it travels in a header".into());
+    }
+    match before.iter().find(|(_, other)| *other == token) {
+        Some((principal, _)) => Err(format!("this is the token of `{}` too; each needs its own", principal.name)),
+        None => Ok(token),
+    }
 }
 
 fn text_of(secret: &Secret, dir: &StateDir) -> Result<String, String> {
@@ -115,7 +140,7 @@ mod tests {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("its owner's");
         }
         let auth = parse(config).expect("a valid configuration").gateway.auth;
-        match (find(&auth, &dir), expected) {
+        match (Tokens::of(&auth, &dir), expected) {
             (Ok(tokens), Ok(expected)) => {
                 for (token, scope) in expected {
                     assert_eq!(tokens.find(token.as_bytes()).map(|p| p.scope), Some(*scope), "{config}");
@@ -145,6 +170,11 @@ mod tests {
     #[test]
     fn a_secret_that_cannot_be_had_is_refused_by_name() {
         check("{}", Err("gateway.auth.token: a token has at least 16 characters"));
+        check("{gateway:{auth:{token:'0123456789 abcdef'}}}", Err("printable ASCII without spaces"));
+        check(
+            "{gateway:{auth:{token:'0123456789abcdef',tokens:{twin:{token:'0123456789abcdef',scope:'operator.read'}}}}}",
+            Err("gateway.auth.tokens.twin.token: this is the token of `owner` too"),
+        );
         check("{gateway:{auth:{token:{file:'open'}}}}", Err("chmod 600"));
         check("{gateway:{auth:{token:{file:'none'}}}}", Err("cannot read"));
         check("{gateway:{auth:{token:{env:'CHELA_NO_SUCH_VARIABLE'}}}}", Err("CHELA_NO_SUCH_VARIABLE is not set"));

@@ -5,11 +5,11 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// One appender of one file. The file is plain lines, so that people and other tools can read it.
+/// One appender of one file. The file is plain lines, so that people and other tools can read it, and others may append too.
 #[derive(Debug)]
 pub struct AppendLog {
     file: File,
-    length: u64,
+    /// A part of a line is at the end and could not be cut off.
     torn: bool,
 }
 
@@ -30,36 +30,39 @@ impl AppendLog {
         let whole = end_of_last_line(&mut file, size)?;
         let repair = (whole < size).then_some(Repair { bytes: size - whole, offset: whole });
         if repair.is_some() {
-            let mut tail = Vec::new();
             file.seek(SeekFrom::Start(whole))?;
-            file.read_to_end(&mut tail)?;
-            tail.push(b'\n');
             // Kept first, cut second: a crash in between keeps the bytes twice, never loses them.
             let mut kept = options().open(aside)?;
-            kept.write_all(&tail)?;
+            io::copy(&mut (&file).take(size - whole), &mut kept)?;
+            kept.write_all(b"\n")?;
             kept.sync_all()?;
             file.set_len(whole)?;
             file.sync_all()?;
         }
-        Ok((Self { file, length: whole, torn: false }, repair))
+        Ok((Self { file, torn: false }, repair))
     }
 
     /// Appends one line; `line` has no line end of its own. On an error the file is as before.
     pub fn append(&mut self, line: &[u8]) -> io::Result<()> {
         debug_assert!(!line.contains(&b'\n'), "a line has no line end inside");
+        let mut bytes = Vec::with_capacity(line.len() + 2);
         if self.torn {
-            self.cut()?;
+            // Ends the torn line, so that it harms no other.
+            bytes.push(b'\n');
         }
-        let mut bytes = Vec::with_capacity(line.len() + 1);
         bytes.extend_from_slice(line);
         bytes.push(b'\n');
-        if let Err(error) = self.file.write_all(&bytes) {
-            // The disk is full or gone: what was written of the line must not stay.
-            self.torn = self.cut().is_err();
-            return Err(error);
+        let before = self.file.metadata()?.len();
+        match self.file.write_all(&bytes) {
+            Ok(()) => {
+                self.torn = false;
+                Ok(())
+            }
+            Err(error) => {
+                self.take_back(before, bytes.len() as u64);
+                Err(error)
+            }
         }
-        self.length += bytes.len() as u64;
-        Ok(())
     }
 
     /// Flushes to the device.
@@ -67,10 +70,14 @@ impl AppendLog {
         self.file.sync_data()
     }
 
-    fn cut(&mut self) -> io::Result<()> {
-        self.file.set_len(self.length)?;
-        self.torn = false;
-        Ok(())
+    /// The disk is full or gone: what was written of a line must not stay, but the lines of others must.
+    fn take_back(&mut self, before: u64, attempted: u64) {
+        let Ok(now) = self.file.metadata().map(|facts| facts.len()) else {
+            self.torn = true;
+            return;
+        };
+        let only_ours = now > before && now < before + attempted;
+        self.torn |= now != before && !(only_ours && self.file.set_len(before).is_ok());
     }
 }
 
@@ -124,11 +131,32 @@ mod tests {
         check(&[b"one\n", long.as_slice()].concat(), b"one\n", &[long.as_slice(), b"\n"].concat());
     }
 
+    /// What stays in the file when `written` reached it of an attempt at `ours` that failed.
+    fn after_failure(before: &[u8], written: &[u8], ours: &[u8]) -> (Vec<u8>, bool) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("log");
+        fs::write(&path, [before, written].concat()).expect("written");
+        let mut log = AppendLog { file: options().open(&path).expect("opens"), torn: false };
+        log.take_back(before.len() as u64, ours.len() as u64);
+        (fs::read(&path).expect("readable"), log.torn)
+    }
+
     #[test]
-    fn a_full_disk_is_an_error_and_leaves_no_part_of_a_line() {
-        let Ok(full) = OpenOptions::new().append(true).open("/dev/full") else { return };
-        let mut log = AppendLog { file: full, length: 0, torn: false };
-        let error = log.append(b"one").expect_err("nothing fits");
-        assert_eq!(error.raw_os_error(), Some(28));
+    fn a_failed_append_takes_back_its_own_part_and_nobody_elses() {
+        assert_eq!(after_failure(b"one\n", b"", b"two\n"), (b"one\n".to_vec(), false));
+        assert_eq!(after_failure(b"one\n", b"tw", b"two\n"), (b"one\n".to_vec(), false));
+        let others = b"a line of another writer\n";
+        assert_eq!(after_failure(b"one\n", others, b"two\n"), ([b"one\n", others.as_slice()].concat(), true));
+    }
+
+    #[test]
+    fn a_torn_line_that_had_to_stay_is_ended_before_the_next() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("log");
+        fs::write(&path, "one\ntw").expect("written");
+        let mut log = AppendLog { file: options().open(&path).expect("opens"), torn: true };
+        log.append(b"three").expect("appended");
+        log.append(b"four").expect("appended");
+        assert_eq!(fs::read(&path).expect("readable"), b"one\ntw\nthree\nfour\n");
     }
 }

@@ -1,10 +1,11 @@
-//! Whole files: written beside, flushed, then put in place by one rename.
+//! Whole files: written beside, flushed, then put in place in one step.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
+use tempfile::NamedTempFile;
 
 /// Who may read a file that we write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,21 +25,32 @@ impl Mode {
     }
 }
 
+/// Files under way carry these, so that what a kill left can be told from all else.
+const UNFINISHED: (&str, &str) = (".chela-", ".tmp");
+
 /// Puts `bytes` at `path`, replacing what was there. Once it returns, a power cut does not undo it.
 pub fn replace(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<()> {
-    let beside = write_beside(path, bytes, mode)?;
-    fs::rename(&beside, path).inspect_err(|_| discard(&beside))?;
+    write_beside(path, bytes, mode)?.persist(path)?;
     flush_directory(path)
 }
 
 /// Puts `bytes` at `path` only if nothing is there: `AlreadyExists` otherwise, and the file there is untouched.
 pub fn create_new(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<()> {
-    let beside = write_beside(path, bytes, mode)?;
-    // A link, unlike a rename, never replaces.
-    let linked = fs::hard_link(&beside, path);
-    discard(&beside);
-    linked?;
+    write_beside(path, bytes, mode)?.persist_noclobber(path)?;
     flush_directory(path)
+}
+
+/// Removes what a killed writer left unfinished in `dir`. Only for whoever owns the directory: a writer at work would lose its file.
+pub fn sweep(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(UNFINISHED.0) && name.ends_with(UNFINISHED.1) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes a directory that only its owner can enter; one that is there keeps the rights its owner gave it.
@@ -46,31 +58,28 @@ pub fn make_private_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-fn write_beside(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<PathBuf> {
-    static SERIAL: AtomicU64 = AtomicU64::new(0);
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-    let beside = path.with_file_name(format!(".{name}.{}.{serial}.tmp", std::process::id()));
-    // A file of this name is of a process that died with our pid: nobody else writes it.
-    discard(&beside);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode.bits()).open(&beside)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).inspect_err(|_| discard(&beside))?;
-    Ok(beside)
-}
-
-fn discard(beside: &Path) {
-    // Best effort: a leftover is harmless and the caller already has the error that matters.
-    let _ = fs::remove_file(beside);
+fn write_beside(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<NamedTempFile> {
+    let mut file = tempfile::Builder::new()
+        .prefix(UNFINISHED.0)
+        .suffix(UNFINISHED.1)
+        .permissions(Permissions::from_mode(mode.bits()))
+        .tempfile_in(folder_of(path))?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    Ok(file)
 }
 
 fn flush_directory(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    File::open(folder_of(path))?.sync_all()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn names(dir: &Path) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(dir)
@@ -85,10 +94,12 @@ mod tests {
     fn a_replaced_file_has_the_new_content_the_mode_and_no_leftover() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("chela.json");
-        replace(&path, b"one", Mode::Private).expect("first write");
-        replace(&path, b"two", Mode::Private).expect("second write");
-        assert_eq!(fs::read(&path).expect("readable"), b"two");
-        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+        for (mode, bits) in [(Mode::Shared, 0o644), (Mode::Private, 0o600)] {
+            replace(&path, b"one", mode).expect("first write");
+            replace(&path, b"two", mode).expect("second write");
+            assert_eq!(fs::read(&path).expect("readable"), b"two");
+            assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, bits);
+        }
         assert_eq!(names(dir.path()), ["chela.json"]);
     }
 
@@ -110,5 +121,15 @@ mod tests {
         fs::create_dir_all(path.join("full")).expect("a directory in the way");
         replace(&path, b"new", Mode::Shared).expect_err("a directory is not replaced by a file");
         assert_eq!(names(dir.path()), ["taken"]);
+    }
+
+    #[test]
+    fn a_sweep_takes_what_a_kill_left_and_nothing_else() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        for name in [".chela-x1Y2z3.tmp", "chela.json", "notes.tmp", ".chela-rc"] {
+            fs::write(dir.path().join(name), "").expect("written");
+        }
+        sweep(dir.path()).expect("swept");
+        assert_eq!(names(dir.path()), [".chela-rc", "chela.json", "notes.tmp"]);
     }
 }

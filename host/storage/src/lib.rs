@@ -7,5 +7,5 @@ mod atomic;
 mod lock;
 
 pub use append::{AppendLog, Repair};
-pub use atomic::{Mode, create_new, make_private_dir, replace};
+pub use atomic::{Mode, create_new, make_private_dir, replace, sweep};
 pub use lock::{DirLock, LockError};

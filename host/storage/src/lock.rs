@@ -3,7 +3,10 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Held while this value lives.
 #[derive(Debug)]
@@ -20,16 +23,20 @@ pub enum LockError {
 }
 
 impl DirLock {
+    /// Takes the lock. Whoever only looks (see [`DirLock::is_held`]) holds it for a moment, so one refusal is asked about again.
     pub fn take(path: &Path) -> Result<Self, LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), source };
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Held { path: path.to_owned(), owner: owner_named_in(&mut file) });
+        let mut file = open(path).map_err(failed)?;
+        let patience = Instant::now() + Duration::from_millis(100);
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < patience => sleep(Duration::from_millis(10)),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(LockError::Held { path: path.to_owned(), owner: owner_named_in(&mut file) });
+                }
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         // The pid is for the message to whoever comes second; the lock does not depend on it.
         let write_pid = |file: &mut File| {
@@ -40,6 +47,23 @@ impl DirLock {
         write_pid(&mut file).map_err(failed)?;
         Ok(Self { _file: file })
     }
+
+    /// Whether a process holds the lock now.
+    pub fn is_held(path: &Path) -> io::Result<bool> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            opened => opened?,
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 fn owner_named_in(file: &mut File) -> Option<u32> {
@@ -61,7 +85,9 @@ mod tests {
             Err(LockError::Held { owner, .. }) => assert_eq!(owner, Some(std::process::id())),
             other => panic!("the second must be refused, not {other:?}"),
         }
+        assert!(DirLock::is_held(&path).expect("readable"));
         drop(first);
+        assert!(!DirLock::is_held(&path).expect("readable"));
         DirLock::take(&path).expect("free again");
     }
 }
