@@ -106,6 +106,16 @@ fn each_foreign_world_is_known_to_one_room() {
 }
 
 #[test]
+fn what_must_be_absent_is_absent() {
+    for (path, text) in sources("host/src") {
+        let room = room_of(&path).unwrap_or_default();
+        assert!(room == "clock" || !text.contains("SystemTime::now"), "{}: time comes from `clock`", path.display());
+        assert!(!text.contains("unbounded"), "{}: every queue has an end", path.display());
+        assert!(!text.contains("dbg!") && !text.contains("println!"), "{}: speaks past the log", path.display());
+    }
+}
+
+#[test]
 fn storage_stands_alone() {
     let manifest = fs::read_to_string(root().join("host/storage/Cargo.toml")).expect("readable");
     for krate in ["tokio", "wasmtime", "axum", "chela."] {

@@ -190,7 +190,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body_bytes: 2 * 1024 * 1024,
-            connections: 10_000,
+            connections: 5_000,
             requests_per_second: 1_000,
             requests_burst: 2_000,
             head_timeout_ms: 10_000,

@@ -108,7 +108,7 @@ fn config_get_shows_the_whole_with_defaults_or_a_part() {
         config.as_object_mut().expect("an object").remove("limits");
     });
     let whole = chela(&dir.state, &["config", "get", "--json"]).json();
-    assert_eq!(whole["limits"]["connections"], 10_000);
+    assert_eq!(whole["limits"]["connections"], 5_000);
     assert_eq!(whole["gateway"]["auth"]["token"], "[redacted]");
     assert_eq!(chela(&dir.state, &["config", "get", "agents.list[1].id"]).stdout, "eden\n");
     let wrong = chela(&dir.state, &["config", "get", "agents.lits"]);

@@ -209,6 +209,34 @@ mod tests {
     }
 
     #[test]
+    fn no_text_makes_it_panic_and_what_it_takes_it_takes_again() {
+        const CASES: u32 = 5_000;
+        let good = crate::config::starter(&crate::config::Starter::default(), "0123456789abcdef");
+        let pieces =
+            ["{", "}", "[", "]", ",", ":", "'", "\"", "//", "/*", "null", "-1", "1e999", "\\u", "é", "$schema", "\n"];
+        let mut seed = 7_u64;
+        let mut below = move |n: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % n
+        };
+        let mut taken = 0;
+        for case in 0..CASES {
+            let mut text: Vec<char> = good.chars().collect();
+            for _ in 0..=case % 4 {
+                let (from, to) = (below(text.len()), below(12));
+                let piece = pieces[below(pieces.len())];
+                text.splice(from..(from + to).min(text.len()), piece.chars().take(below(2) * 6));
+            }
+            let text: String = text.into_iter().collect();
+            if let Ok(config) = parse(&text) {
+                taken += 1;
+                parse(&config.to_value().to_string()).expect("a configuration that was shown is one that is taken");
+            }
+        }
+        assert!((1..CASES).contains(&taken), "{taken} of {CASES} were taken");
+    }
+
+    #[test]
     fn names_that_point_at_nothing_are_refused() {
         check("{ agents: { default: 'eden' } }", &["agents.default: no agent has the id `eden`"]);
         check(
