@@ -147,7 +147,7 @@ impl App {
             let _ = app.stop().await;
             return Err(Error::Directory { path, cause });
         }
-        tracing::info!(dir = %app.dir.path().display(), ?addresses, "ready");
+        tracing::info!(dir = %app.dir.path().display(), addresses = %json!(addresses), "ready");
         Ok(app)
     }
 

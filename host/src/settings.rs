@@ -207,7 +207,8 @@ impl State {
             return;
         }
         self.count("refused");
-        tracing::warn!(%error, "configuration refused; the one before stays in force");
+        let said: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        tracing::warn!(problems = said.join("; "), "configuration refused; the one before stays in force");
         self.service.bus.tell(Kind::ConfigRefused, data(json!({ "problems": problems })));
         self.standing.send_modify(|standing| standing.problems = problems);
     }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
 
 use crate::{app, settings};
 
@@ -44,14 +45,26 @@ fn settings_error(error: &anyhow::Error) -> Option<&settings::Error> {
     }
 }
 
-/// Rows in aligned columns.
+/// Rows in columns, aligned as a terminal shows them: a Korean syllable is two columns wide.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.width())));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_they_are_shown() {
+        let rows = [["eden", "이든", "worker"], ["ruda", "Ruda", "orchestrator"]];
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
+        assert_eq!(table(&rows), "eden  이든  worker\nruda  Ruda  orchestrator");
+    }
 }

@@ -1,5 +1,7 @@
 //! `chela serve`: the gateway in the foreground, from the first line to the last signal.
 
+use std::net::SocketAddr;
+
 use anyhow::Context as _;
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -9,6 +11,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
+use super::output::table;
 use super::{Listeners, Output};
 use crate::app::{App, Options};
 use crate::clock::Clock;
@@ -73,29 +76,22 @@ fn raise_open_files() {
 }
 
 fn welcome(dir: &StateDir, app: &App) -> String {
-    let addresses = app.addresses();
-    let shown = |address: Option<std::net::SocketAddr>| address.map_or("off".into(), |at| format!("http://{at}"));
     let settings = app.settings().current();
     let team: Vec<&str> = settings.config.agents.list.iter().map(|agent| agent.display_name()).collect();
-    let mut text = format!(
-        "Chela {} serves {}\n  gateway  {}\n  monitor  {}\n  hub      {}\n  team     {}\n",
-        env!("CARGO_PKG_VERSION"),
-        dir.path().display(),
-        shown(addresses.gateway),
-        shown(addresses.monitor),
-        shown(addresses.hub),
-        if team.is_empty() { "nobody yet".into() } else { team.join(", ") },
-    );
-    if app.created_config() {
-        let path = dir.config();
-        text.push_str(&format!(
-            "A first configuration was written to {}; change it while this runs.\n",
-            path.display()
-        ));
-    }
-    let state_dir = dir.path().display();
-    text.push_str(&format!("Look with `chela status --state-dir {state_dir}`; the token is what `chela token --state-dir {state_dir}` prints. Stop with Ctrl-C."));
-    text
+    let row = |name: &str, value: String| vec![format!("  {name}"), value];
+    let shown = |address: &Option<SocketAddr>| address.map_or("off".into(), |at| format!("http://{at}"));
+    let mut rows: Vec<Vec<String>> =
+        app.addresses().iter().map(|(port, address)| row(port.as_str(), shown(address))).collect();
+    let state = dir.path().display();
+    let news = if app.created_config() { " (new; change it while this runs)" } else { "" };
+    rows.extend([
+        row("team", if team.is_empty() { "nobody yet".into() } else { team.join(", ") }),
+        row("config", format!("{}{news}", dir.config().display())),
+        row("look", format!("chela status --state-dir {state}")),
+        row("token", format!("chela token --state-dir {state}")),
+        row("stop", "Ctrl-C".into()),
+    ]);
+    format!("Chela {} serves {state}\n{}", env!("CARGO_PKG_VERSION"), table(&rows))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -19,11 +19,8 @@ pub struct Problems(pub Vec<Problem>);
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, problem) in self.0.iter().enumerate() {
-            let separator = if at == 0 { "" } else { "\n" };
-            write!(f, "{separator}{problem}")?;
-        }
-        Ok(())
+        let lines: Vec<String> = self.0.iter().map(|problem| format!("  {problem}")).collect();
+        f.write_str(&lines.join("\n"))
     }
 }
 
@@ -272,7 +269,7 @@ mod tests {
         for workspace in ["", "logs", "run/x", ".", "/etc"] {
             let said = parse(&format!("{{ agents: {{ list: [{{ id: 'a', workspace: '{workspace}' }}] }} }}"));
             let said = said.expect_err("refused").to_string();
-            assert!(said.starts_with("agents.list[0].workspace: must be a directory"), "{workspace}: {said}");
+            assert!(said.starts_with("  agents.list[0].workspace: must be a directory"), "{workspace}: {said}");
         }
         check(
             "{ agents: { list: [{ id: 'a' }, { id: 'b', workspace: 'workspace-a' }] } }",

@@ -26,8 +26,8 @@ pub enum Refusal {
     Origin,
     #[error("too many requests from this address; wait {} s", seconds(*wait))]
     Rate { wait: Duration },
-    #[error("{path} leads nowhere on the {listener} listener")]
-    NoSuchPath { path: String, listener: &'static str },
+    #[error("{path} leads nowhere on the {listener} listener; there is {known}")]
+    NoSuchPath { path: String, listener: &'static str, known: String },
     #[error("{path} does not take {method}")]
     NoSuchVerb { path: String, method: String },
     #[error("the body is larger than {limit} bytes")]

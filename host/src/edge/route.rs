@@ -73,8 +73,9 @@ impl Routes {
 
     /// The router of one listener: its own paths behind the guards that all listeners share.
     pub(super) fn router(&self, port: Port, context: &Context) -> Router {
-        let own = self.0.iter().filter(|route| route.ports.contains(&port));
-        let routes = own.fold(Router::new(), |router, route| {
+        let own = || self.0.iter().filter(|route| route.ports.contains(&port));
+        let known = own().map(|route| route.path).collect::<Vec<_>>().join(" ");
+        let routes = own().fold(Router::new(), |router, route| {
             let (access, path, context) = (route.access, route.path, context.clone());
             let guarded = route.handler.clone().route_layer(from_fn(move |request, next| {
                 guard::authorise(context.clone(), access, path, request, next)
@@ -83,7 +84,7 @@ impl Routes {
         });
         routes
             .fallback(move |request: Request| async move {
-                Refusal::NoSuchPath { path: shown(&request), listener: port.as_str() }
+                Refusal::NoSuchPath { path: shown(&request), listener: port.as_str(), known }
             })
             .method_not_allowed_fallback(|request: Request| async move {
                 Refusal::NoSuchVerb { path: shown(&request), method: request.method().to_string() }
