@@ -3,6 +3,7 @@
 //! a part that dies is noticed.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use chela_storage::{DirLock, LockError};
 use serde_json::json;
@@ -52,6 +53,7 @@ pub struct Options {
 /// A serving gateway.
 pub struct App {
     dir: StateDir,
+    clock: Clock,
     addresses: Addresses,
     created: bool,
     bus: Bus,
@@ -124,7 +126,7 @@ impl App {
             addresses,
             settings: settings.clone(),
             bus: bus.clone(),
-            clock,
+            clock: clock.clone(),
             metrics,
             phase: phase_seen,
             methods: edge::methods(),
@@ -140,7 +142,8 @@ impl App {
             listeners.spawn("a listener", async move { listener.serve(&routes, context, share, stop).await });
         }
 
-        let app = Self { dir, addresses, created, bus, settings, phase, changes, listeners, services, _lock: lock };
+        let app =
+            Self { dir, clock, addresses, created, bus, settings, phase, changes, listeners, services, _lock: lock };
         if let Err(cause) = RunFile::of_this_process(addresses).write(&app.dir) {
             let path = app.dir.run();
             // Already on the way out: the reason for it is what the caller must hear.
@@ -182,7 +185,11 @@ impl App {
         self.phase.send_replace(Phase::Draining);
         self.listeners.end().await;
         self.changes.close();
-        self.changes.wait().await;
+        let patience = Duration::from_millis(self.settings.current().config.limits.drain_timeout_ms);
+        tokio::select! {
+            () = self.changes.wait() => {}
+            () = self.clock.sleep(patience) => tracing::error!(left = self.changes.len(), "changes were cut off by the stop"),
+        }
         self.services.end().await;
         let written = self.bus.emit(Kind::GatewayStopped, data(json!({}))).and_then(|()| self.bus.sync());
         let removed = RunFile::remove(&self.dir);
@@ -250,4 +257,22 @@ fn addresses_of(listeners: &[Listener]) -> Addresses {
         *addresses.get_mut(listener.port()) = Some(listener.address());
     }
     addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_part_that_ends_or_panics_by_itself_is_noticed_and_one_that_was_told_is_not_missed() {
+        let mut parts = Parts::default();
+        parts.spawn("a part that ends", async {});
+        assert!(matches!(parts.died().await, Error::Died { part: "a part that ends" }));
+        parts.spawn("a part that panics", async { panic!("for the test") });
+        assert!(matches!(parts.died().await, Error::Died { .. }));
+        let stop = parts.stop.clone();
+        parts.spawn("a part that goes on", async move { stop.cancelled().await });
+        parts.end().await;
+        assert!(parts.tasks.is_empty());
+    }
 }
