@@ -120,7 +120,9 @@ fn library_is_there() -> bool {
 /// Debian's packages `rustc-web` and `rust-web-src` carry a compiler and the library sources that match it.
 fn from_debian() -> Result<Way> {
     if debian_rustc().is_none() {
-        println!("xtask: rustup has no target {WASM}; installing Debian's packages rustc-web and rust-web-src instead");
+        println!(
+            "xtask: installing Debian's packages rustc-web and rust-web-src, to build the library of {WASM} from source"
+        );
         let install = "apt-get update -q && apt-get install -y -q --no-install-recommends rustc-web rust-web-src";
         succeed(Command::new("sh").args(["-c", install]))
             .context("no wasm target: neither rustup nor Debian's packages could provide one; `rustup target add wasm32-unknown-unknown` on a machine with network access is the simplest way")?;
