@@ -41,6 +41,9 @@ pub enum Error {
     Edge(#[from] edge::Error),
 }
 
+/// How long a stop waits for the watch over files, which has nothing of its own to finish.
+const SERVICES_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How to start.
 #[derive(Clone)]
 pub struct Options {
@@ -136,7 +139,8 @@ impl App {
         });
         let mut listeners = Parts::default();
         let routes = edge::routes();
-        let share = edge::connections_share(bound.len());
+        let open_max = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let share = edge::connections_share(open_max, bound.len());
         for listener in bound {
             let (routes, context, stop) = (routes.clone(), context.clone(), listeners.stop.clone());
             listeners.spawn("a listener", async move { listener.serve(&routes, context, share, stop).await });
@@ -190,7 +194,9 @@ impl App {
             () = self.changes.wait() => {}
             () = self.clock.sleep(patience) => tracing::error!(left = self.changes.len(), "changes were cut off by the stop"),
         }
-        self.services.end().await;
+        if tokio::time::timeout(SERVICES_PATIENCE, self.services.end()).await.is_err() {
+            tracing::error!("a service did not end and is left behind");
+        }
         let written = self.bus.emit(Kind::GatewayStopped, data(json!({}))).and_then(|()| self.bus.sync());
         let removed = RunFile::remove(&self.dir);
         written?;

@@ -43,6 +43,8 @@ pub enum Error {
     NotUtf8 { path: PathBuf, at: usize },
     #[error("{} cannot be used:\n{problems}", path.display())]
     Invalid { path: PathBuf, problems: Problems },
+    #[error("the secrets that {} names are not here:\n{problems}", path.display())]
+    SecretsElsewhere { path: PathBuf, problems: Problems },
     #[error("the gateway is stopping")]
     Stopping,
 }
@@ -51,7 +53,7 @@ impl Error {
     /// What to change, as rows; one row for what is wrong with the file itself.
     pub fn problems(&self) -> Vec<Problem> {
         match self {
-            Self::Invalid { problems, .. } => problems.0.clone(),
+            Self::Invalid { problems, .. } | Self::SecretsElsewhere { problems, .. } => problems.0.clone(),
             other => vec![Problem::new("", other.to_string())],
         }
     }

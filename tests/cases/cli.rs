@@ -226,3 +226,33 @@ fn a_stranger_at_the_address_of_a_dead_gateway_does_not_get_the_token() {
     }
     assert!(stranger.accept().is_err(), "nobody called");
 }
+
+#[test]
+fn a_token_that_only_the_gateway_has_is_no_fault_of_the_configuration() {
+    let dir = TestDir::with_config(|config| config["gateway"]["auth"]["token"] = json!({ "env": "CHELA_TEST_TOKEN" }));
+    let alone = chela(&dir.state, &["serve"]);
+    assert_eq!(alone.code, Some(78));
+    assert!(alone.stderr.contains("the environment variable CHELA_TEST_TOKEN is not set"), "{}", alone.stderr);
+
+    let mut command = support::chela_command(&dir.state);
+    command.arg("serve").env("CHELA_TEST_TOKEN", "a-token-of-the-environment");
+    let mut serving = Binary::spawn_command(&dir, command);
+    serving.wait_until_ready();
+    let status = chela(&dir.state, &["status"]);
+    assert_eq!(status.code, Some(0), "{}", status.stderr);
+    assert!(!status.stdout.contains("refused"), "{}", status.stdout);
+    let doctor = chela(&dir.state, &["doctor"]);
+    assert_eq!(doctor.code, Some(0), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("good if the gateway has what this command has not"), "{}", doctor.stdout);
+    serving.terminate();
+}
+
+#[test]
+fn a_pipe_in_place_of_a_file_is_refused_and_not_waited_for() {
+    let dir = TestDir::with_config(|config| config["gateway"]["auth"]["token"] = json!({ "file": "../pipe" }));
+    let made = std::process::Command::new("mkfifo").arg(dir.scratch().join("pipe")).status();
+    assert!(made.expect("mkfifo runs").success());
+    let refused = chela(&dir.state, &["config", "check"]);
+    assert_eq!(refused.code, Some(78));
+    assert!(refused.stderr.contains("pipe: not a regular file"), "{}", refused.stderr);
+}

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
 use serde_json::{Value, json};
-use support::{Binary, TestDir, chela, chela_command, have};
+use support::{Binary, RawHttp, TestDir, chela, chela_command, have};
 
 #[test]
 fn a_first_start_on_an_empty_directory_writes_a_whole_configuration_and_serves() {
@@ -157,42 +157,26 @@ fn a_directory_of_the_old_system_is_not_touched() {
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    use std::io::Write;
     let dir = TestDir::with_config(|config| config["limits"]["drainTimeoutMs"] = json!(600_000));
     let mut serving = Binary::serve(&dir);
-    let mut stuck = std::net::TcpStream::connect(serving.address()).expect("accepted");
-    let head = format!(
-        "POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Length: 9\r\n\r\n",
-        dir.token()
-    );
-    stuck.write_all(head.as_bytes()).expect("sent");
-    let client = serving.client(&dir.token());
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    support::eventually("the request is under way", || {
-        let metrics = runtime.block_on(client.get("/metrics")).expect("answered");
-        String::from_utf8_lossy(&metrics.body).contains("chela_connections{listener=\"gateway\"} 2").then_some(())
-    });
+    let _stuck = RawHttp::begin(serving.address(), &dir.token(), 9);
     serving.signal(rustix::process::Signal::TERM);
     support::eventually("it drains", || serving.stderr().contains("stopping").then_some(()));
     serving.signal(rustix::process::Signal::INT);
     let ended = serving.finished();
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("second signal"), "{}", ended.stderr);
+    assert!(!dir.state.run_file().exists(), "it serves no more");
 }
 
 #[test]
 fn requests_that_never_end_do_not_hold_up_a_stop() {
-    use std::io::Write;
     let dir = TestDir::with_config(|config| config["limits"]["drainTimeoutMs"] = json!(50));
     let serving = Binary::serve(&dir);
-    let mut stuck = std::net::TcpStream::connect(serving.address()).expect("accepted");
-    let head = format!(
-        "POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Length: 9\r\n\r\n",
-        dir.token()
-    );
-    stuck.write_all(head.as_bytes()).expect("sent");
+    let _stuck = RawHttp::begin(serving.address(), &dir.token(), 9);
     let ended = serving.terminate();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("requests were cut off by the stop"), "{}", ended.stderr);
 }
 
 #[test]
@@ -213,15 +197,15 @@ fn a_log_that_nobody_takes_does_not_end_the_gateway() {
 fn more_connections_than_descriptors_are_turned_away_and_not_left_waiting() {
     let dir = TestDir::with_config(|_| {});
     let mut command = std::process::Command::new("prlimit");
-    command.arg("--nofile=140:140").arg(chela_command(&dir.state).get_program()).arg("serve");
+    command.arg("--nofile=332:332").arg(chela_command(&dir.state).get_program()).arg("serve");
     command.arg("--state-dir").arg(dir.state.path());
     let mut serving = Binary::spawn_command(&dir, command);
     serving.wait_until_ready();
     let address = serving.address();
     // Twelve descriptors beyond what is reserved, shared by three listeners.
-    let held: Vec<_> = (0..4).map(|_| support::RawHttp::connect(address)).collect();
+    let held: Vec<_> = (0..4).map(|_| RawHttp::connect(address)).collect();
     let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let refused = support::RawHttp::connect(address).send(request).read_to_end();
+    let refused = RawHttp::connect(address).send(request).read_to_end();
     assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
     drop(held);
     assert_eq!(serving.terminate().code, Some(0));

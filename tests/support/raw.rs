@@ -4,12 +4,15 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+/// Longer than any limit of a gateway that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 pub struct RawHttp(TcpStream);
 
 impl RawHttp {
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the listener accepts");
-        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         Self(stream)
     }
 
@@ -19,7 +22,7 @@ impl RawHttp {
         self
     }
 
-    /// Everything until the other side closes; fails if it does not within ten seconds.
+    /// Everything until the other side closes; fails if it does not.
     pub fn read_to_end(&mut self) -> String {
         let mut bytes = Vec::new();
         match self.0.read_to_end(&mut bytes) {
@@ -30,13 +33,29 @@ impl RawHttp {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The status line, such as `HTTP/1.1 200 OK`.
+    /// The status line, such as `HTTP/1.1 200 OK`; empty when the other side closed without one.
     pub fn read_status(&mut self) -> String {
         let mut line = Vec::new();
         let mut byte = [0u8];
-        while !line.ends_with(b"\r\n") && self.0.read(&mut byte).expect("an answer") == 1 {
-            line.push(byte[0]);
+        while !line.ends_with(b"\r\n") {
+            match self.0.read(&mut byte) {
+                Ok(1) => line.push(byte[0]),
+                Ok(_) => break,
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+                Err(error) => panic!("no answer: {error}"),
+            }
         }
         String::from_utf8_lossy(&line).trim_end().to_owned()
+    }
+
+    /// Sends a request whose body of so many bytes is still to come, and returns once its handler waits for that body.
+    pub fn begin(address: SocketAddr, token: &str, length: usize) -> Self {
+        let mut begun = Self::connect(address);
+        begun.send(format!(
+            "POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nExpect: 100-continue\r\n\
+             Content-Length: {length}\r\n\r\n"
+        ));
+        assert_eq!(begun.read_status(), "HTTP/1.1 100 Continue");
+        begun
     }
 }

@@ -14,6 +14,7 @@ use super::output::table;
 use super::status::{self, Found};
 use super::{Output, exit};
 use crate::config::Listen;
+use crate::edge;
 use crate::layout::StateDir;
 use crate::plugins;
 use crate::port::Port;
@@ -61,7 +62,7 @@ pub(super) fn run(dir: &StateDir, output: Output) -> anyhow::Result<ExitCode> {
     findings.extend(configuration(&settings));
     let found = status::find(dir);
     findings.push(gateway(&found));
-    if !matches!(found, Ok(Found::Serving(_))) {
+    if matches!(found, Ok(Found::None | Found::Dead(_))) {
         findings.extend(settings.iter().flat_map(ports));
     }
     findings.extend(settings.iter().map(open_files));
@@ -120,6 +121,10 @@ fn configuration(settings: &Result<Settings, settings::Error>) -> Vec<Finding> {
             let remedy = format!("edit {}", path.display());
             error.problems().iter().map(|problem| Finding::wrong(CHECK, problem.to_string(), &*remedy)).collect()
         }
+        Err(error @ settings::Error::SecretsElsewhere { .. }) => {
+            let said = error.problems().first().map(ToString::to_string).unwrap_or_default();
+            vec![Finding::warning(CHECK, said, "good if the gateway has what this command has not")]
+        }
         Err(error) => vec![Finding::wrong(CHECK, error.to_string(), "")],
     }
 }
@@ -169,14 +174,11 @@ fn ports(settings: &Settings) -> Vec<Finding> {
 /// Every connection needs a descriptor; `serve` raises the soft limit to the hard one.
 fn open_files(settings: &Settings) -> Finding {
     const CHECK: &str = "open files";
-    let Some(hard) = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum else {
-        return Finding::good(CHECK, "no limit");
-    };
-    let wanted = settings.config.limits.connections as u64;
-    let detail = format!("at most {hard}, for {wanted} connections on each listener");
-    if hard / 3 < wanted {
-        let remedy = "fewer connections are held than configured; raise LimitNOFILE= or `ulimit -Hn`, or lower `limits.connections`";
-        return Finding::warning(CHECK, detail, remedy);
+    let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    let (wanted, share) = (settings.config.limits.connections, edge::connections_share(hard, Port::ALL.len()));
+    let detail = format!("room for {} of {wanted} connections on each listener", share.min(wanted));
+    if share < wanted {
+        return Finding::warning(CHECK, detail, "raise LimitNOFILE= or `ulimit -Hn`, or lower `limits.connections`");
     }
     Finding::good(CHECK, detail)
 }

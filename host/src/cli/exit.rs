@@ -54,7 +54,8 @@ fn of_settings(error: &settings::Error) -> u8 {
         | settings::Error::Rights { .. }
         | settings::Error::TooLarge { .. }
         | settings::Error::NotUtf8 { .. }
-        | settings::Error::Invalid { .. } => CONFIG,
+        | settings::Error::Invalid { .. }
+        | settings::Error::SecretsElsewhere { .. } => CONFIG,
         settings::Error::Stopping => UNAVAILABLE,
     }
 }

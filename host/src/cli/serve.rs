@@ -52,7 +52,11 @@ impl Serve {
             tokio::select! {
                 signal = signals.next() => match signal {
                     Told::Stop => break None,
-                    Told::Reload => drop(settings.reload().await),
+                    // Not waited for: the next signal may be the one to stop.
+                    Told::Reload => drop(tokio::spawn({
+                        let settings = settings.clone();
+                        async move { settings.reload().await }
+                    })),
                 },
                 died = app.died() => break Some(died),
                 Ok(()) = changes.changed() => level.set(&changes.borrow_and_update().config.log),
@@ -60,7 +64,10 @@ impl Serve {
         };
         tokio::select! {
             stopped = app.stop() => stopped?,
-            () = signals.stop() => anyhow::bail!("ended at once by a second signal; requests under way were cut off"),
+            () = signals.stop() => {
+                RunFile::remove(dir).context("cannot remove the run file")?;
+                anyhow::bail!("ended at once by a second signal; requests under way were cut off");
+            }
         }
         match fault {
             Some(fault) => Err(fault.into()),

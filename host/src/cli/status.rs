@@ -60,8 +60,8 @@ pub(super) fn find(dir: &StateDir) -> anyhow::Result<Found> {
             let client = Client::new(address, Some(settings.tokens.owner().to_owned()));
             Ok(Found::Serving(block_on(client.call("status", json!({})))??))
         }
-        // With its own listener off there is nobody to ask.
-        (Ok(_), None) => Ok(Found::Serving(known(Vec::new()))),
+        // With its own listener off there is nobody to ask, and without its token nothing to ask with.
+        (Ok(_), None) | (Err(settings::Error::SecretsElsewhere { .. }), _) => Ok(Found::Serving(known(Vec::new()))),
         // The file has no token to ask with, and that is just what is to be told.
         (Err(error), _) => Ok(Found::Serving(known(error.problems()))),
     }

@@ -32,10 +32,9 @@ struct Matched(&'static str);
 /// Stands before all routes of a listener, and counts what comes out.
 pub(super) async fn admit(State((context, port)): State<(Context, Port)>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut response = match may_enter(&context, &request) {
-        Ok(Page::Listed(origin)) if is_preflight(&request) => origin::answer_preflight(origin),
-        Ok(Page::Listed(origin)) => origin::let_page_read(origin, next.run(request).await),
-        Ok(Page::OursOrNone) => next.run(request).await,
+    let mut response = match page_of(&context, &request) {
+        Ok(Page::Listed(origin)) => origin::let_page_read(origin, answer(&context, request, next, is_preflight).await),
+        Ok(Page::OursOrNone) => answer(&context, request, next, |_| false).await,
         Err(refusal) => refusal.into_response(),
     };
     if let Some(refused) = response.extensions().get::<Refused>() {
@@ -59,7 +58,15 @@ enum Page {
     Listed(HeaderValue),
 }
 
-fn may_enter(context: &Context, request: &Request) -> Result<Page, Refusal> {
+async fn answer(context: &Context, request: Request, next: Next, is_preflight: fn(&Request) -> bool) -> Response {
+    match within_rate(context, &request) {
+        Ok(()) if is_preflight(&request) => origin::answer_preflight(),
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+fn page_of(context: &Context, request: &Request) -> Result<Page, Refusal> {
     let settings = context.settings.current();
     let gateway = &settings.config.gateway;
     let host = called_host(request).filter(|host| origin::host_is_ours(host, &gateway.allowed_hosts));
@@ -73,13 +80,17 @@ fn may_enter(context: &Context, request: &Request) -> Result<Page, Refusal> {
             return Err(Refusal::Origin);
         }
     }
-    // A flood must not make a healthy gateway look dead to its supervisor.
-    if !health::is_probe(request.uri().path()) {
-        let quota = limiter::requests_quota(&settings.config.limits);
-        let taken = context.limiters.requests.take(client_of(request).0.ip(), quota, context.clock.elapsed());
-        taken.map_err(|wait| Refusal::Rate { wait })?;
-    }
     Ok(page)
+}
+
+fn within_rate(context: &Context, request: &Request) -> Result<(), Refusal> {
+    // A flood must not make a healthy gateway look dead to its supervisor.
+    if health::is_probe(request.uri().path()) {
+        return Ok(());
+    }
+    let quota = limiter::requests_quota(&context.settings.current().config.limits);
+    let taken = context.limiters.requests.take(client_of(request).0.ip(), quota, context.clock.elapsed());
+    taken.map_err(|wait| Refusal::Rate { wait })
 }
 
 /// A browser asking whether a page may send a request that it is about to send.

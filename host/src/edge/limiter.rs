@@ -69,8 +69,10 @@ fn after_one_more(
     quota: Quota,
     now: Duration,
 ) -> Result<Duration, Duration> {
-    let at = whole_at.get(&client).copied().unwrap_or(now).max(now) + quota.every;
-    match (at - now).checked_sub(quota.every * quota.burst) {
+    let whole = quota.every * quota.burst;
+    // A burst that was used under another quota is never longer than the one that holds now.
+    let at = whole_at.get(&client).copied().unwrap_or(now).clamp(now, now + whole) + quota.every;
+    match (at - now).checked_sub(whole) {
         None | Some(Duration::ZERO) => Ok(at),
         Some(too_early) => Err(too_early),
     }
@@ -111,6 +113,12 @@ mod tests {
         assert_eq!(limiter.peek(A, QUOTA, Duration::from_secs(100)), Ok(()));
         assert_eq!([at(A, 100), at(A, 100), at(A, 100)], [Ok(()); 3]);
         assert!(at(A, 100).is_err(), "peeking took nothing");
+        let wider = Quota { every: Duration::from_millis(1), burst: 10 };
+        assert_eq!(
+            limiter.take(A, wider, Duration::from_secs(100)),
+            Err(Duration::from_millis(1)),
+            "a new quota holds at once"
+        );
     }
 
     #[test]

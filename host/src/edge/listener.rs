@@ -44,13 +44,12 @@ pub async fn bind(port: Port, listen: Listen) -> Result<Option<Listener>, Error>
     Ok(Some(Listener { port, socket, address }))
 }
 
-/// How many connections each of so many listeners may hold, by the descriptors that this process may open.
-pub fn connections_share(listeners: usize) -> usize {
-    // For logs, files and connections of our own.
-    const RESERVED: u64 = 128;
-    let open_max = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-    let share = open_max.saturating_sub(RESERVED) / listeners.max(1) as u64;
-    usize::try_from(share).unwrap_or(usize::MAX).max(1)
+/// How many connections each of so many listeners may hold, when the process may open so many files.
+pub fn connections_share(open_max: Option<u64>, listeners: usize) -> usize {
+    // For logs and files of our own, and for those who are told that there is no room.
+    let reserved = 128 + listeners * TURNED_AWAY_MAX;
+    let open_max = open_max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
+    (open_max.saturating_sub(reserved) / listeners.max(1)).max(1)
 }
 
 impl Listener {

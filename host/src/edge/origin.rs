@@ -30,20 +30,22 @@ pub(super) fn is_listed(origin: &str, allowed: &[Origin]) -> bool {
     allowed.iter().any(|one| one.0.eq_ignore_ascii_case(origin))
 }
 
-/// Tells a browser that a page of `origin` may send what it is about to send. Tokens are headers here, never cookies.
-pub(super) fn answer_preflight(origin: HeaderValue) -> Response {
+/// Tells a browser that a listed page may send what it is about to send. Tokens are headers here, never cookies.
+pub(super) fn answer_preflight() -> Response {
+    let headers = HeaderValue::from_static("authorization, content-type, x-task-monitor-token");
     let may = [
         (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE")),
-        (header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("authorization, content-type")),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, headers),
         (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600")),
     ];
-    let_page_read(origin, (StatusCode::NO_CONTENT, may).into_response())
+    (StatusCode::NO_CONTENT, may).into_response()
 }
 
 /// Lets a page of `origin` see an answer.
 pub(super) fn let_page_read(origin: HeaderValue, mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("retry-after"));
     headers.append(header::VARY, HeaderValue::from_static("origin"));
     response
 }

@@ -1,12 +1,13 @@
 //! Reads and first writes `chela.json`.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use chela_storage::Mode;
+use rustix::fs::OFlags;
 
 use super::{Error, Settings, Tokens};
 use crate::config::{self, Starter};
@@ -32,7 +33,10 @@ fn settings_of(file: File, path: PathBuf, dir: &StateDir) -> Result<Settings, Er
     let text = read(file, &path)?;
     let invalid = |problems| Error::Invalid { path: path.clone(), problems };
     let config = config::parse(&text).map_err(invalid)?;
-    let tokens = Tokens::of(&config.gateway.auth, dir).map_err(invalid)?;
+    let tokens = Tokens::of(&config.gateway.auth, dir).map_err(|missing| match missing.all_elsewhere {
+        true => Error::SecretsElsewhere { path: path.clone(), problems: missing.problems },
+        false => invalid(missing.problems),
+    })?;
     Ok(Settings { revision: revision(&text), config, tokens })
 }
 
@@ -60,8 +64,18 @@ fn fresh_token() -> String {
     random_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Opens a file that is one. A pipe in its place would be waited for without end.
+pub(super) fn open_regular(path: &Path) -> std::io::Result<File> {
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag of open");
+    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::other("not a regular file")),
+    }
+}
+
 fn open(path: &Path) -> Result<File, Error> {
-    File::open(path).map_err(|cause| match cause.kind() {
+    open_regular(path).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
         _ => Error::Read { path: path.to_owned(), cause },
     })

@@ -1,11 +1,11 @@
 //! Finds the secrets that a configuration names, and keeps them from being shown.
 
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::file::open_regular;
 use crate::config::{Auth, Problems, Secret};
 use crate::layout::StateDir;
 use crate::schema::Problem;
@@ -34,24 +34,23 @@ pub struct Tokens {
 
 impl Tokens {
     /// Finds every token that `auth` names; files are relative to `dir`.
-    pub fn of(auth: &Auth, dir: &StateDir) -> Result<Self, Problems> {
-        let mut tokens = Vec::new();
-        let mut problems = Vec::new();
-        let mut take = |path: String, name: &str, scope, secret: &Secret| match text_of(secret, dir)
-            .and_then(|token| good_token(token, &tokens))
-        {
-            Ok(token) => tokens.push((Principal { name: name.to_owned(), scope }, token)),
-            Err(message) => problems.push(Problem::new(path, message)),
-        };
-        take("gateway.auth.token".into(), OWNER, Scope::Admin, &auth.token);
-        for (name, named) in &auth.tokens {
-            take(format!("gateway.auth.tokens.{name}.token"), name, named.scope, &named.token);
-        }
-        if auth.tokens.contains_key(OWNER) {
-            problems.push(Problem::new("gateway.auth.tokens.owner", "this name is taken by `gateway.auth.token`"));
+    pub fn of(auth: &Auth, dir: &StateDir) -> Result<Self, NoTokens> {
+        let named = auth.tokens.iter().map(|(name, named)| {
+            (format!("gateway.auth.tokens.{name}.token"), name.as_str(), named.scope, &named.token)
+        });
+        let owner = ("gateway.auth.token".to_owned(), OWNER, Scope::Admin, &auth.token);
+        let (mut tokens, mut problems, mut all_elsewhere) = (Vec::new(), Vec::new(), true);
+        for (path, name, scope, secret) in std::iter::once(owner).chain(named) {
+            match text_of(secret, dir).and_then(|token| good_token(name, token, &tokens)) {
+                Ok(token) => tokens.push((Principal { name: name.to_owned(), scope }, token)),
+                Err(missing) => {
+                    all_elsewhere &= missing.elsewhere;
+                    problems.push(Problem::new(path, missing.message));
+                }
+            }
         }
         if !problems.is_empty() {
-            return Err(Problems(problems));
+            return Err(NoTokens { problems: Problems(problems), all_elsewhere });
         }
         let fingerprints = tokens.iter().map(|(_, token)| blake3::hash(token.as_bytes())).collect();
         Ok(Self { list: tokens, fingerprints })
@@ -81,42 +80,73 @@ impl fmt::Debug for Tokens {
     }
 }
 
-fn good_token(token: String, before: &[(Principal, String)]) -> Result<String, String> {
+/// Why there are no tokens.
+#[derive(Debug)]
+pub struct NoTokens {
+    pub problems: Problems,
+    /// Nothing is wrong with the configuration: the secrets are there for the gateway, and not for this process.
+    pub all_elsewhere: bool,
+}
+
+/// Why there is no secret.
+struct Missing {
+    message: String,
+    /// It lives in an environment that this process does not share.
+    elsewhere: bool,
+}
+
+impl From<String> for Missing {
+    fn from(message: String) -> Self {
+        Self { message, elsewhere: false }
+    }
+}
+
+fn elsewhere(message: String) -> Missing {
+    Missing { message, elsewhere: true }
+}
+
+fn good_token(name: &str, token: String, before: &[(Principal, String)]) -> Result<String, Missing> {
+    if before.iter().any(|(principal, _)| principal.name == name) {
+        return Err(format!("the name `{name}` is taken by `gateway.auth.token`").into());
+    }
     if token.len() < TOKEN_CHARS_MIN {
-        return Err(format!(
-            "a token has at least {TOKEN_CHARS_MIN} characters; `openssl rand -hex 32` makes a good one"
-        ));
+        let message =
+            format!("a token has at least {TOKEN_CHARS_MIN} characters; `openssl rand -hex 32` makes a good one");
+        return Err(message.into());
     }
     if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("a token is printable ASCII without spaces, since it travels in a header".into());
+        return Err("a token is printable ASCII without spaces, since it travels in a header".to_owned().into());
     }
     match before.iter().find(|(_, other)| *other == token) {
-        Some((principal, _)) => Err(format!("this is the token of `{}` too; each needs its own", principal.name)),
+        Some((principal, _)) => {
+            Err(format!("this is the token of `{}` too; each needs its own", principal.name).into())
+        }
         None => Ok(token),
     }
 }
 
-fn text_of(secret: &Secret, dir: &StateDir) -> Result<String, String> {
+fn text_of(secret: &Secret, dir: &StateDir) -> Result<String, Missing> {
     match secret {
         Secret::Text(text) => Ok(text.clone()),
-        Secret::File(source) => read(&dir.path().join(&source.file)),
+        Secret::File(source) => Ok(read(&dir.path().join(&source.file))?),
         Secret::Env(source) => std::env::var(&source.env)
-            .map_err(|_| format!("the environment variable {} is not set for the gateway", source.env)),
-        Secret::Credential(source) => {
-            let home = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from).ok_or(
-                "there are no systemd credentials here; run as a service with LoadCredential=, or use {file: …}",
-            )?;
-            if source.credential.contains('/') {
-                return Err("a credential's name has no `/`".into());
-            }
-            read(&home.join(&source.credential))
+            .map_err(|_| elsewhere(format!("the environment variable {} is not set for this process", source.env))),
+        Secret::Credential(source) if source.credential.contains('/') => {
+            Err("a credential's name has no `/`".to_owned().into())
         }
+        Secret::Credential(source) => match std::env::var_os("CREDENTIALS_DIRECTORY") {
+            Some(home) => Ok(read(&PathBuf::from(home).join(&source.credential))?),
+            None => Err(elsewhere(
+                "this process has no systemd credentials; run as a service with LoadCredential=, or use {file: …}"
+                    .into(),
+            )),
+        },
     }
 }
 
 fn read(path: &Path) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
-    let file = File::open(path).map_err(failed)?;
+    let file = open_regular(path).map_err(failed)?;
     let mode = file.metadata().map_err(failed)?.permissions().mode();
     if mode & 0o007 != 0 {
         return Err(format!("everyone can read {}; run `chmod 600 {}`", path.display(), path.display()));
@@ -149,8 +179,8 @@ mod tests {
                 assert_eq!(tokens.find(b"0123456789abcdeX"), None);
                 assert!(!format!("{tokens:?}").contains("0123456789"));
             }
-            (Err(problems), Err(expected)) => {
-                let said = problems.to_string();
+            (Err(missing), Err(expected)) => {
+                let said = missing.problems.to_string();
                 assert!(said.contains(expected), "{said}");
             }
             (found, expected) => panic!("{found:?} instead of {expected:?} for {config}"),
