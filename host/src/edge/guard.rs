@@ -33,8 +33,7 @@ struct Matched(&'static str);
 pub(super) async fn admit(State((context, port)): State<(Context, Port)>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let mut response = match page_of(&context, &request) {
-        Ok(Page::Listed(origin)) => origin::let_page_read(origin, answer(&context, request, next, is_preflight).await),
-        Ok(Page::OursOrNone) => answer(&context, request, next, |_| false).await,
+        Ok(page) => answer(&context, page, request, next).await,
         Err(refusal) => refusal.into_response(),
     };
     if let Some(refused) = response.extensions().get::<Refused>() {
@@ -58,11 +57,15 @@ enum Page {
     Listed(HeaderValue),
 }
 
-async fn answer(context: &Context, request: Request, next: Next, is_preflight: fn(&Request) -> bool) -> Response {
-    match within_rate(context, &request) {
-        Ok(()) if is_preflight(&request) => origin::answer_preflight(),
-        Ok(()) => next.run(request).await,
-        Err(refusal) => refusal.into_response(),
+async fn answer(context: &Context, page: Page, request: Request, next: Next) -> Response {
+    let response = match (within_rate(context, &request), &page) {
+        (Err(refusal), _) => refusal.into_response(),
+        (Ok(()), Page::Listed(_)) if is_preflight(&request) => origin::answer_preflight(),
+        (Ok(()), _) => next.run(request).await,
+    };
+    match page {
+        Page::Listed(origin) => origin::let_page_read(origin, response),
+        Page::OursOrNone => response,
     }
 }
 
