@@ -63,16 +63,16 @@ impl StateDir {
 pub fn is_taken(name: &str) -> bool {
     const OWN: [&str; 11] = [
         "a2a-jobs",
+        "backup",
         "decisions",
         "human",
         "index",
+        "journal",
         "logs",
         "plugins",
         "run",
         "sessions",
         "transcripts",
-        "journal",
-        "backup",
     ];
     OWN.contains(&name) || name.starts_with('.') || name.ends_with(".json")
 }

@@ -256,6 +256,16 @@ mod tests {
     }
 
     #[test]
+    fn each_unknown_key_is_told_once() {
+        #[derive(serde::Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        struct Nothing {}
+        let value = serde_json::json!({"a": 1, "b": 2});
+        let said: Vec<String> = Schema::of::<Nothing>().problems(&value).iter().map(|p| p.path.clone()).collect();
+        assert_eq!(said, ["a", "b"]);
+    }
+
+    #[test]
     fn problems_have_an_end() {
         let keys = (0..1000).map(|n| (format!("key{n}"), Value::Null));
         let value = Value::Object(keys.chain([("listen".to_owned(), Value::from("x"))]).collect());

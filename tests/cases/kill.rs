@@ -16,11 +16,14 @@ fn a_start_killed_at_any_moment_leaves_a_directory_that_the_next_start_takes() {
         drop(Binary::serve(&other));
         started.elapsed() * 2
     };
-    // One that got far, so that the count below stands on more than luck.
-    Binary::serve(&dir).kill();
-    for round in 0..30 {
-        let serving = Binary::spawn(&dir, &["--gateway", "0", "--monitor", "0", "--hub", "0"]);
-        std::thread::sleep(span * round / 30);
+    const ROUNDS: u32 = 30;
+    for round in 1..=ROUNDS {
+        let mut serving = Binary::spawn(&dir, &["--gateway", "0", "--monitor", "0", "--hub", "0"]);
+        std::thread::sleep(span * (round - 1) / ROUNDS);
+        if round == ROUNDS {
+            // However busy this machine has become, one of them is killed while it serves.
+            serving.wait_until_ready();
+        }
         serving.kill();
         if dir.state.config().exists() {
             let now = dir.token();
