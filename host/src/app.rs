@@ -19,6 +19,7 @@ use crate::edge::{self, Audit, Context, Limiters, Listener, Phase, Shared};
 use crate::event::Kind;
 use crate::layout::StateDir;
 use crate::metrics::Metrics;
+use crate::plugins;
 use crate::port::PerPort;
 use crate::run::{Addresses, RunFile};
 use crate::settings::{self, Service, Settings};
@@ -39,6 +40,8 @@ pub enum Error {
     Bus(#[from] bus::Error),
     #[error(transparent)]
     Edge(#[from] edge::Error),
+    #[error(transparent)]
+    Plugins(#[from] plugins::Error),
 }
 
 /// How long a stop waits for the watch over files, which has nothing of its own to finish.
@@ -51,6 +54,8 @@ pub struct Options {
     pub clock: Clock,
     /// What the command line says, over what the configuration says.
     pub listen: PerPort<Option<Listen>>,
+    /// The `chela` binary, which compiles components.
+    pub compiler: PathBuf,
 }
 
 /// A serving gateway.
@@ -61,6 +66,7 @@ pub struct App {
     created: bool,
     bus: Bus,
     settings: settings::Handle,
+    plugins: plugins::Handle,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
     listeners: Parts,
@@ -101,7 +107,7 @@ impl Parts {
 impl App {
     /// Starts everything and returns once it is ready.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let Options { dir, clock, listen } = options;
+        let Options { dir, clock, listen, compiler } = options;
         let lock = claim(&dir)?;
         let created = ensure_config(&dir)?;
         let first = settings::load(&dir)?;
@@ -122,12 +128,27 @@ impl App {
         services.spawn("the watch over the configuration", watching);
         services.spawn("the watch over the event log", bus.clone().watch_over_log(services.stop.clone()));
 
+        let (plugins, watching) = plugins::start(
+            plugins::Options {
+                dir: dir.clone(),
+                clock: clock.clone(),
+                bus: bus.clone(),
+                metrics: metrics.clone(),
+                settings: settings.clone(),
+                shipped: plugins::shipped_beside(&compiler),
+                compiler,
+            },
+            services.stop.clone(),
+        )?;
+        services.spawn("the watch over plugins", watching);
+
         let (phase, phase_seen) = watch::channel(Phase::Ready);
         let changes = TaskTracker::new();
         let context = Context::new(Shared {
             dir: dir.clone(),
             addresses,
             settings: settings.clone(),
+            plugins: plugins.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             metrics,
@@ -146,8 +167,20 @@ impl App {
             listeners.spawn("a listener", async move { listener.serve(&routes, context, share, stop).await });
         }
 
-        let app =
-            Self { dir, clock, addresses, created, bus, settings, phase, changes, listeners, services, _lock: lock };
+        let app = Self {
+            dir,
+            clock,
+            addresses,
+            created,
+            bus,
+            settings,
+            plugins,
+            phase,
+            changes,
+            listeners,
+            services,
+            _lock: lock,
+        };
         if let Err(cause) = RunFile::of_this_process(addresses).write(&app.dir) {
             let path = app.dir.run();
             // Already on the way out: the reason for it is what the caller must hear.
@@ -168,6 +201,10 @@ impl App {
 
     pub fn settings(&self) -> &settings::Handle {
         &self.settings
+    }
+
+    pub fn plugins(&self) -> &plugins::Handle {
+        &self.plugins
     }
 
     /// Whether this start wrote a first configuration.
@@ -197,6 +234,7 @@ impl App {
         if tokio::time::timeout(SERVICES_PATIENCE, self.services.end()).await.is_err() {
             tracing::error!("a service did not end and is left behind");
         }
+        self.plugins.stop().await;
         let written = self.bus.emit(Kind::GatewayStopped, data(json!({}))).and_then(|()| self.bus.sync());
         let removed = RunFile::remove(&self.dir);
         written?;

@@ -7,6 +7,7 @@ mod doctor;
 mod exit;
 mod init;
 mod output;
+mod plugin;
 mod serve;
 mod status;
 mod token;
@@ -57,6 +58,9 @@ enum Command {
     /// Read, check and document the configuration
     #[command(subcommand)]
     Config(config::Config),
+    /// See, load, try and compile the components that make decisions
+    #[command(subcommand)]
+    Plugin(plugin::Plugin),
     /// Look for what is wrong here, and say how to mend it
     Doctor,
 }
@@ -104,6 +108,7 @@ fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
         Command::Agents => agents::run(&dir, output)?,
         Command::Status => return status::run(&dir, output),
         Command::Config(config) => config.run(&dir, output)?,
+        Command::Plugin(plugin) => return plugin.run(&dir, output),
         Command::Doctor => return doctor::run(&dir, output),
     }
     Ok(ExitCode::SUCCESS)

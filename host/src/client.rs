@@ -20,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum Error {
     #[error("no gateway answers at {address}")]
     Unreachable { address: SocketAddr, source: std::io::Error },
-    #[error("the gateway at {address} did not answer within {} s", PATIENCE.as_secs())]
-    TooSlow { address: SocketAddr },
+    #[error("the gateway at {address} did not answer within {} s", patience.as_secs())]
+    TooSlow { address: SocketAddr, patience: Duration },
     #[error("the connection to {address} broke off")]
     Broken { address: SocketAddr, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("the gateway refused the token of this state directory; restart the gateway, or check --state-dir")]
@@ -54,11 +54,18 @@ impl Answer {
 pub struct Client {
     address: SocketAddr,
     token: Option<String>,
+    patience: Duration,
 }
 
 impl Client {
     pub fn new(address: SocketAddr, token: Option<String>) -> Self {
-        Self { address, token }
+        Self { address, token, patience: PATIENCE }
+    }
+
+    /// For requests that take their time, such as compiling a component.
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// Calls a method of the gateway.
@@ -73,6 +80,21 @@ impl Client {
         match response.error {
             Some(error) => Err(Error::Refused(error)),
             None => Ok(response.payload.unwrap_or(Value::Null)),
+        }
+    }
+
+    /// Sends a file to a path that answers with JSON.
+    pub async fn upload(&self, path: &str, body: Vec<u8>) -> Result<Value, Error> {
+        let kind = [("content-type", "application/octet-stream")];
+        let answer = self.send(Method::POST, path, &kind, body).await?;
+        if answer.status == StatusCode::UNAUTHORIZED {
+            return Err(Error::Unauthorised);
+        }
+        let document = answer.json();
+        match serde_json::from_value(document["error"].clone()) {
+            Ok(error) => Err(Error::Refused(error)),
+            Err(_) if answer.status == StatusCode::OK => Ok(document),
+            Err(_) => Err(self.not_a_frame(&answer)),
         }
     }
 
@@ -99,7 +121,8 @@ impl Client {
         body: Vec<u8>,
     ) -> Result<Answer, Error> {
         let exchange = self.exchange(method, path, headers, body);
-        tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| Error::TooSlow { address: self.address })?
+        let (address, patience) = (self.address, self.patience);
+        tokio::time::timeout(patience, exchange).await.map_err(|_| Error::TooSlow { address, patience })?
     }
 
     async fn exchange(

@@ -2,8 +2,10 @@
 //! Keeps true: a `Config` in hand has passed every check. Never: reads a file or a secret, watches, or prints a secret.
 
 mod agents;
+mod categories;
 mod listen;
 mod parse;
+mod plugins;
 mod secret;
 mod starter;
 
@@ -19,21 +21,25 @@ use crate::schema::Schema;
 use crate::scope::Scope;
 
 pub use agents::{Agent, AgentRole, Agents, Identity, Team};
+pub use categories::Category;
 pub use listen::Listen;
-pub use parse::{Problems, parse};
+pub use parse::{Problems, json5_value, parse};
+pub use plugins::{Binding, Decisions, Guard, OnFailure, PluginLimits, Plugins, Switch};
 pub use secret::Secret;
 pub use starter::{Starter, starter};
 
 /// A configuration larger than this is refused unread.
 pub const BYTES_MAX: u64 = 1024 * 1024;
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(title = "chela.json")]
 pub struct Config {
     /// For editors; ignored.
     #[serde(rename = "$schema", skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
+    /// What this deployment is.
+    pub deployment: Deployment,
     /// The gateway: clients and agents speak to it.
     pub gateway: Gateway,
     /// The monitor API, read only.
@@ -44,10 +50,31 @@ pub struct Config {
     pub agents: Agents,
     /// Groups of agents, shown together.
     pub teams: Vec<Team>,
+    /// The categories that conversations are put in.
+    pub categories: Vec<Category>,
+    /// Which component makes which decision.
+    pub plugins: Plugins,
+    pub decisions: Decisions,
     /// What one client or one request may take.
     pub limits: Limits,
     /// The gateway's own log, on standard error.
     pub log: Log,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Deployment {
+    /// What plugins are told that they serve.
+    pub name: String,
+    /// The language in which agents are instructed.
+    pub locale: Locale,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Locale {
+    En,
+    Ko,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -155,6 +182,40 @@ pub enum LogLevel {
 pub enum LogFormat {
     Text,
     Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            schema: None,
+            deployment: Deployment::default(),
+            gateway: Gateway::default(),
+            monitor: Monitor::default(),
+            hub: Hub::default(),
+            agents: Agents::default(),
+            teams: Vec::new(),
+            categories: categories::default_table(),
+            plugins: Plugins::default(),
+            decisions: Decisions::default(),
+            limits: Limits::default(),
+            log: Log::default(),
+        }
+    }
+}
+
+impl Default for Deployment {
+    fn default() -> Self {
+        Self { name: "chela".into(), locale: Locale::En }
+    }
+}
+
+impl Locale {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::En => "en",
+            Self::Ko => "ko",
+        }
+    }
 }
 
 impl Default for Gateway {

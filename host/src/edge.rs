@@ -13,6 +13,7 @@ mod limiter;
 mod listener;
 mod methods;
 mod origin;
+mod plugins;
 mod route;
 mod table;
 
@@ -56,6 +57,7 @@ pub struct Shared {
     pub dir: StateDir,
     pub addresses: Addresses,
     pub settings: settings::Handle,
+    pub plugins: crate::plugins::Handle,
     pub bus: Bus,
     pub clock: Clock,
     pub metrics: Metrics,

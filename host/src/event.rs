@@ -16,6 +16,18 @@ pub enum Kind {
     GatewayStarted,
     GatewayStopped,
     LogRepaired,
+    PluginDenied,
+    PluginFallback,
+    PluginLimit,
+    PluginLoaded,
+    PluginQuarantined,
+    PluginRejected,
+    PluginReleased,
+    PluginRolledBack,
+    PluginSwapped,
+    PluginTrapped,
+    PluginUnloaded,
+    PolicyDecided,
 }
 
 /// What an event is about; the four roles are fixed.
@@ -32,8 +44,25 @@ pub enum Role {
 }
 
 impl Kind {
-    pub const ALL: [Self; 5] =
-        [Self::ConfigApplied, Self::ConfigRefused, Self::GatewayStarted, Self::GatewayStopped, Self::LogRepaired];
+    pub const ALL: [Self; 17] = [
+        Self::ConfigApplied,
+        Self::ConfigRefused,
+        Self::GatewayStarted,
+        Self::GatewayStopped,
+        Self::LogRepaired,
+        Self::PluginDenied,
+        Self::PluginFallback,
+        Self::PluginLimit,
+        Self::PluginLoaded,
+        Self::PluginQuarantined,
+        Self::PluginRejected,
+        Self::PluginReleased,
+        Self::PluginRolledBack,
+        Self::PluginSwapped,
+        Self::PluginTrapped,
+        Self::PluginUnloaded,
+        Self::PolicyDecided,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,6 +71,18 @@ impl Kind {
             Self::GatewayStarted => "gateway.started",
             Self::GatewayStopped => "gateway.stopped",
             Self::LogRepaired => "log.repaired",
+            Self::PluginDenied => "plugin.denied",
+            Self::PluginFallback => "plugin.fallback",
+            Self::PluginLimit => "plugin.limit",
+            Self::PluginLoaded => "plugin.loaded",
+            Self::PluginQuarantined => "plugin.quarantined",
+            Self::PluginRejected => "plugin.rejected",
+            Self::PluginReleased => "plugin.released",
+            Self::PluginRolledBack => "plugin.rolled_back",
+            Self::PluginSwapped => "plugin.swapped",
+            Self::PluginTrapped => "plugin.trapped",
+            Self::PluginUnloaded => "plugin.unloaded",
+            Self::PolicyDecided => "policy.decided",
         }
     }
 
@@ -51,7 +92,19 @@ impl Kind {
             | Self::ConfigRefused
             | Self::GatewayStarted
             | Self::GatewayStopped
-            | Self::LogRepaired => Role::System,
+            | Self::LogRepaired
+            | Self::PluginDenied
+            | Self::PluginFallback
+            | Self::PluginLimit
+            | Self::PluginLoaded
+            | Self::PluginQuarantined
+            | Self::PluginRejected
+            | Self::PluginReleased
+            | Self::PluginRolledBack
+            | Self::PluginSwapped
+            | Self::PluginTrapped
+            | Self::PluginUnloaded
+            | Self::PolicyDecided => Role::System,
         }
     }
 }

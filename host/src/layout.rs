@@ -44,6 +44,41 @@ impl StateDir {
         self.logs().join("audit.ndjson")
     }
 
+    /// What each plugin logs.
+    pub fn plugin_logs(&self) -> PathBuf {
+        self.logs().join("plugins")
+    }
+
+    /// Installed components; watched.
+    pub fn plugins(&self) -> PathBuf {
+        self.0.join("plugins")
+    }
+
+    /// Rules for the default classifier, taken up when the file is there.
+    pub fn rules(&self) -> PathBuf {
+        self.plugins().join("rules.json5")
+    }
+
+    /// Compiled components, 0700.
+    pub fn plugin_cache(&self) -> PathBuf {
+        self.plugins().join("cache")
+    }
+
+    /// Copies of the components that serve, and of those before them, by content.
+    pub fn plugin_store(&self) -> PathBuf {
+        self.plugins().join("kept")
+    }
+
+    /// What commands and dropped files have bound, over the configuration.
+    pub fn plugin_bindings(&self) -> PathBuf {
+        self.plugins().join("bindings.json")
+    }
+
+    /// Recorded inputs of policies, one file a slot.
+    pub fn decisions(&self) -> PathBuf {
+        self.0.join("decisions")
+    }
+
     pub fn run(&self) -> PathBuf {
         self.0.join("run")
     }

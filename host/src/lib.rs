@@ -11,11 +11,13 @@ pub mod schema;
 pub mod layout;
 pub mod config;
 pub mod event;
+pub mod policy;
 
 // 2 machinery
 pub mod metrics;
 pub mod bus;
 pub mod run;
+pub mod watch;
 pub mod settings;
 pub mod plugins;
 

@@ -45,6 +45,13 @@ pub struct Outcome {
     pub outcome: Word,
 }
 
+/// A slot's name comes from the configuration, which bounds their number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PluginCall {
+    pub slot: String,
+    pub outcome: Word,
+}
+
 /// Every counter, cheap to clone and to bump.
 #[derive(Clone, Default)]
 pub struct Metrics {
@@ -55,6 +62,7 @@ pub struct Metrics {
     pub events_failed: Counter,
     pub events_missed: Counter,
     pub config_reloads: Family<Outcome, Counter>,
+    pub plugin_calls: Family<PluginCall, Counter>,
 }
 
 impl Metrics {
@@ -75,6 +83,7 @@ impl Metrics {
         own.register("events_failed", "Events that the log could not take", self.events_failed.clone());
         own.register("events_missed", "Events that slow subscribers missed", self.events_missed.clone());
         own.register("config_reloads", "Times a changed configuration was read", self.config_reloads.clone());
+        own.register("plugin_calls", "Calls of plugins, by what became of them", self.plugin_calls.clone());
         own.register_with_unit("uptime", "Since the start", Unit::Seconds, gauge(clock.elapsed().as_secs()));
         if let Some(process) = Process::read() {
             let registry = registry.sub_registry_with_prefix("process");

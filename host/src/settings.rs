@@ -4,7 +4,6 @@
 
 mod file;
 mod secrets;
-mod watcher;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,6 +20,7 @@ use crate::event::Kind;
 use crate::layout::StateDir;
 use crate::metrics::{Metrics, Outcome, Word};
 use crate::schema::Problem;
+use crate::watch::Watcher;
 
 pub use file::{check, create, load, make_workspaces};
 pub use secrets::{Principal, Tokens};
@@ -130,7 +130,7 @@ impl Service {
         let (standing, standing_seen) = watch::channel(Standing::default());
         let (requests, inbox) = mpsc::channel(8);
         let handle = Handle { settings: settings_seen, standing: standing_seen, requests };
-        let watcher = watcher::Watcher::new(&self.dir.config(), self.clock.clone());
+        let watcher = Watcher::file(&self.dir.config(), self.clock.clone());
         let mut state = State { service: self, started_with, settings, standing };
         // What changed between the first reading and the watch is taken up now.
         drop(state.reload());
@@ -148,7 +148,7 @@ struct State {
 impl State {
     async fn run(
         mut self,
-        mut watcher: watcher::Watcher,
+        mut watcher: Watcher,
         mut inbox: mpsc::Receiver<oneshot::Sender<Result<Applied, Error>>>,
         stop: CancellationToken,
     ) {

@@ -29,7 +29,7 @@ impl Finished {
 }
 
 /// The binary that `cargo xtask test` (or `cargo build`) has made.
-fn path() -> PathBuf {
+pub fn path() -> PathBuf {
     let suite = std::env::current_exe().expect("the suite is a file");
     let folder = suite.parent().and_then(Path::parent).expect("in target/PROFILE/deps");
     let binary = folder.join("chela");

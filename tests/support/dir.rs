@@ -79,7 +79,16 @@ pub(crate) fn assert_no_stray_files(state: &StateDir) {
     let known = |path: &str| {
         let kept = ["chela.json", "logs", "run", "run/lock"];
         let logs = ["logs/coordination-events.ndjson", "logs/audit.ndjson", "logs/corrupt.ndjson"];
-        kept.contains(&path) || logs.contains(&path) || path.starts_with("workspace-")
+        let plugins =
+            ["plugins", "plugins/cache", "plugins/kept", "plugins/bindings.json", "logs/plugins", "decisions"];
+        let ring = |path: &str| path.ends_with(".ndjson");
+        kept.contains(&path)
+            || logs.contains(&path)
+            || plugins.contains(&path)
+            || path.starts_with("workspace-")
+            || (path.starts_with("plugins/cache/") && path.ends_with(".cwasm"))
+            || (path.starts_with("plugins/") && [".wasm", ".json5"].iter().any(|ending| path.ends_with(ending)))
+            || ((path.starts_with("decisions/") || path.starts_with("logs/plugins/")) && ring(path))
     };
     let strays: Vec<String> = files(state).into_iter().filter(|path| !known(path)).collect();
     assert!(strays.is_empty(), "left behind in the state directory: {strays:?}");

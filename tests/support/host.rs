@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::dir::assert_no_stray_files;
-use crate::{TestDir, eventually};
+use crate::{TestDir, binary, eventually};
 
 pub struct TestHost {
     pub dir: TestDir,
@@ -38,7 +38,12 @@ impl TestHost {
         let clock = Clock::manual(Timestamp(1_700_000_000_000));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let options = Options { dir: dir.state.clone(), clock: clock.clone(), listen: PerPort::default() };
+        let options = Options {
+            dir: dir.state.clone(),
+            clock: clock.clone(),
+            listen: PerPort::default(),
+            compiler: binary::path(),
+        };
         match runtime.block_on(App::start(options)) {
             Ok(app) => {
                 let token = dir.token();

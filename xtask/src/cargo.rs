@@ -67,7 +67,24 @@ pub fn build_host(profile: Profile) -> Result<PathBuf> {
         Profile::Dev => "debug",
         Profile::Release => "release",
     };
-    Ok(target().join(folder).join("chela"))
+    let binary = target().join(folder).join("chela");
+    ship(&binary)?;
+    Ok(binary)
+}
+
+/// Compiles the default components beside the binary, so that no start has to.
+fn ship(binary: &Path) -> Result<()> {
+    let folder = binary.with_file_name("components");
+    let compiled = printed(Command::new(binary).args(["plugin", "compile", "--json", "--into"]).arg(&folder));
+    let compiled = compiled.context("the default components could not be compiled")?;
+    // What an earlier build left is of no use to this one.
+    for entry in std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        if !compiled.contains(&*path.to_string_lossy()) {
+            std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// Serves a demo team in the foreground. The state is kept below `target` unless said otherwise.

@@ -30,14 +30,24 @@ enum Way {
     FromSource { rustc: PathBuf, linker: PathBuf },
 }
 
-/// Brings `target/components` up to date.
-pub fn build(toolchain: Toolchain) -> Result<()> {
+/// Guests that are components of the binary, and guests that only tests load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    Shipped,
+    All,
+}
+
+/// Brings `target/components`, and for the tests `target/guests`, up to date.
+pub fn build(toolchain: Toolchain, set: Set) -> Result<()> {
     let way = find_way(toolchain)?;
     let mut command = cargo();
     command.args(["build", "--profile", "guest", "--target", WASM]);
-    let guests = names()?;
+    let mut guests = names("plugins", "components")?;
+    if set == Set::All {
+        guests.extend(names("tests/guests", "guests")?);
+    }
     for guest in &guests {
-        command.args(["--package", guest]);
+        command.args(["--package", &guest.name]);
     }
     if let Way::FromSource { rustc, linker } = &way {
         // Of a directory of their own: two compilers would otherwise rebuild each other's work for ever.
@@ -48,21 +58,28 @@ pub fn build(toolchain: Toolchain) -> Result<()> {
     }
     succeed(&mut command)?;
     for guest in &guests {
-        let module = modules_of(&way).join(WASM).join("guest").join(format!("{guest}.wasm"));
-        make_component(guest, &module)?;
+        // A package's name may have dashes, its module's has none.
+        let module = format!("{}.wasm", guest.name.replace('-', "_"));
+        make_component(guest, &modules_of(&way).join(WASM).join("guest").join(module))?;
     }
     Ok(())
 }
 
+/// A guest, and the folder of `target` that its component goes to.
+struct Guest {
+    name: String,
+    folder: &'static str,
+}
+
 /// Every directory of `plugins` is a default component, but for the kit that they share; `host/build.rs` holds to the same.
-fn names() -> Result<Vec<String>> {
+fn names(from: &str, folder: &'static str) -> Result<Vec<Guest>> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(root().join("plugins")).context("cannot read plugins")? {
+    for entry in fs::read_dir(root().join(from)).with_context(|| format!("cannot read {from}"))? {
         names.push(entry?.file_name().to_string_lossy().into_owned());
     }
     names.retain(|name| name != "sdk");
     names.sort();
-    Ok(names)
+    Ok(names.into_iter().map(|name| Guest { name, folder }).collect())
 }
 
 fn modules_of(way: &Way) -> PathBuf {
@@ -72,14 +89,14 @@ fn modules_of(way: &Way) -> PathBuf {
     }
 }
 
-fn make_component(name: &str, module: &PathBuf) -> Result<()> {
+fn make_component(Guest { name, folder }: &Guest, module: &PathBuf) -> Result<()> {
     let bytes = fs::read(module).with_context(|| format!("cannot read {}", module.display()))?;
     let component = ComponentEncoder::default()
         .validate(true)
         .module(&bytes)
         .and_then(|mut encoder| encoder.encode())
         .with_context(|| format!("cannot turn the guest `{name}` into a component"))?;
-    let folder = target().join("components");
+    let folder = target().join(folder);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let path = folder.join(format!("{name}.wasm"));
     // Left alone when nothing changed, so that the host is not built again.

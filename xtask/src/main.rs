@@ -5,6 +5,7 @@ mod guests;
 mod phases;
 mod cargo;
 mod suite;
+mod train;
 
 use std::process::ExitCode;
 
@@ -12,7 +13,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use cargo::Profile;
-use guests::Toolchain;
+use guests::{Set, Toolchain};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Builds, serves, tests and measures Chela")]
@@ -38,6 +39,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Train the classifier's weights from its training items
+    Train,
     /// Measure, with a release binary
     Bench {
         #[arg(value_enum)]
@@ -61,18 +64,19 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<()> {
     match arguments.task {
         Task::Build => {
-            guests::build(arguments.guests)?;
+            guests::build(arguments.guests, Set::Shipped)?;
             let binary = cargo::build_host(Profile::Release)?;
             println!("built {}", binary.display());
             Ok(())
         }
         Task::Serve { arguments: rest } => {
-            guests::build(arguments.guests)?;
+            guests::build(arguments.guests, Set::Shipped)?;
             cargo::serve(&rest)
         }
         Task::Test { arguments: rest } => suite::run(arguments.guests, &rest),
+        Task::Train => train::run(),
         Task::Bench { area, json } => {
-            guests::build(arguments.guests)?;
+            guests::build(arguments.guests, Set::Shipped)?;
             bench::run(area, json)
         }
     }

@@ -35,11 +35,18 @@ pub fn run(toolchain: Toolchain, arguments: &[String]) -> Result<()> {
 fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Result<()> {
     required_tools()?;
     phases.run("format", || cargo_tool("fmt", &["fmt", "--all", "--check"]))?;
-    phases.run("components", || guests::build(toolchain))?;
+    phases.run("components", || guests::build(toolchain, guests::Set::All))?;
     phases.run("build", || build_host(Profile::Dev))?;
     phases.run("tests", || {
         let mut command = cargo();
-        command.args(["test", "--"]).args(arguments);
+        command.arg("test");
+        // The plugins are not default members, but their logic is tested like any other.
+        for package in
+            ["chela", "chela-storage", "chela-tests", "xtask", "chela-sdk", "continuation", "rules", "stop-guard"]
+        {
+            command.args(["--package", package]);
+        }
+        command.arg("--").args(arguments);
         command.env("CHELA_SKIPPED", skipped_file());
         succeed(&mut command)
     })?;

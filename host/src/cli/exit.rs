@@ -1,6 +1,6 @@
 //! Exit codes, by what the caller can do about them. The numbers are those of `sysexits.h` where it has one.
 
-use crate::{app, client, edge, settings};
+use crate::{app, client, edge, plugins, settings};
 
 pub(super) const HELP: &str = "\
 Exit codes:
@@ -22,12 +22,22 @@ const BUSY: u8 = 75;
 const REFUSED: u8 = 77;
 const CONFIG: u8 = 78;
 
+/// A command needs a gateway and there is none.
+#[derive(Debug, thiserror::Error)]
+#[error("no gateway serves {}; start one with `chela serve`", dir.display())]
+pub(super) struct NoGateway {
+    pub(super) dir: std::path::PathBuf,
+}
+
 pub(super) fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<app::Error>() {
         return of_app(error);
     }
     if let Some(error) = error.downcast_ref::<settings::Error>() {
         return of_settings(error);
+    }
+    if error.is::<NoGateway>() {
+        return UNAVAILABLE;
     }
     match error.downcast_ref::<client::Error>() {
         Some(client::Error::Unauthorised) => REFUSED,
@@ -41,7 +51,8 @@ fn of_app(error: &app::Error) -> u8 {
         app::Error::Directory { .. } | app::Error::Bus(_) | app::Error::Edge(edge::Error::Audit { .. }) => CANNOT_WRITE,
         app::Error::Served { .. } | app::Error::Edge(edge::Error::PortInUse { .. }) => BUSY,
         app::Error::Edge(edge::Error::Bind { .. }) | app::Error::Foreign { .. } => CONFIG,
-        app::Error::Died { .. } => FAILED,
+        app::Error::Plugins(plugins::Error::Directory { .. }) => CANNOT_WRITE,
+        app::Error::Died { .. } | app::Error::Plugins(_) => FAILED,
         app::Error::Settings(error) => of_settings(error),
     }
 }

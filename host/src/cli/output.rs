@@ -20,6 +20,23 @@ impl Output {
         let _ = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
     }
 
+    /// Lines of something that goes on: text, or a JSON document each.
+    pub(super) fn lines(self, lines: &[Value], text: impl FnOnce(&[Value]) -> String) {
+        let text = match self.json {
+            true => lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n"),
+            false => text(lines),
+        };
+        let mut out = std::io::stdout().lock();
+        if !text.is_empty() {
+            let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+        }
+    }
+
+    /// Something beside the answer, for people.
+    pub(super) fn note(text: &str) {
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+
     pub(super) fn error(self, error: &anyhow::Error, code: u8) {
         let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
         if self.json {

@@ -41,7 +41,8 @@ impl Serve {
 
     async fn serve(self, dir: &StateDir, output: Output, level: LogLevel) -> anyhow::Result<()> {
         let mut signals = Signals::new().context("cannot listen for signals")?;
-        let options = Options { dir: dir.clone(), clock: Clock::system(), listen: self.listeners.into() };
+        let compiler = std::env::current_exe().context("cannot find this program's own file")?;
+        let options = Options { dir: dir.clone(), clock: Clock::system(), listen: self.listeners.into(), compiler };
         let mut app = App::start(options).await?;
         let ready = RunFile::of_this_process(app.addresses());
         output.show(&json!(ready), || welcome(dir, &app));

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::{Config, Listen, agents};
+use super::{Config, Listen, agents, categories, plugins};
 use crate::port::Port;
 use crate::schema::Problem;
 
@@ -34,14 +34,16 @@ impl From<Problem> for Problems {
 
 /// Reads JSON5 text as a configuration.
 pub fn parse(text: &str) -> Result<Config, Problems> {
-    let value = value_of(text)?;
+    let value = json5_value(text)?;
     let problems = Config::schema().problems(&value);
     if !problems.is_empty() {
         return Err(Problems(problems));
     }
     let config: Config = serde_path_to_error::deserialize(value)
         .map_err(|error| Problem::new(error.path().to_string(), error.inner().to_string()))?;
-    let problems: Vec<Problem> = listeners_apart(&config).into_iter().chain(agents::problems(&config)).collect();
+    let problems = listeners_apart(&config).into_iter().chain(agents::problems(&config));
+    let problems: Vec<Problem> =
+        problems.chain(categories::problems(&config)).chain(plugins::problems(&config)).collect();
     if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
 }
 
@@ -58,7 +60,8 @@ fn listeners_apart(config: &Config) -> Option<Problem> {
     listen.iter().find_map(twin)
 }
 
-fn value_of(text: &str) -> Result<Value, Problem> {
+/// Reads JSON5 of bounded depth; an error says the line and the column.
+pub fn json5_value(text: &str) -> Result<Value, Problem> {
     let mut deserializer = json5::Deserializer::from_str(text);
     let said = |error: json5::Error| {
         let place = error.position().map(|at| format!(" at line {} column {}", at.line + 1, at.column + 1));

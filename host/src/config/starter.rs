@@ -59,7 +59,22 @@ mod tests {
         let text = starter(&Starter::default(), "a-token-of-enough-length");
         let value: Value = serde_json::from_str(&text).expect("strict JSON");
         let keys: Vec<&String> = value.as_object().expect("an object").keys().collect();
-        assert_eq!(keys, ["gateway", "monitor", "hub", "agents", "teams", "limits", "log"]);
+        assert_eq!(
+            keys,
+            [
+                "deployment",
+                "gateway",
+                "monitor",
+                "hub",
+                "agents",
+                "teams",
+                "categories",
+                "plugins",
+                "decisions",
+                "limits",
+                "log"
+            ]
+        );
         let config = parse(&text).expect("a valid configuration");
         assert_eq!(config.agents.list.len(), 3);
         assert_eq!(config.gateway.auth.token, Secret::Text("a-token-of-enough-length".into()));

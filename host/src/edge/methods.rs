@@ -4,13 +4,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Context, ErrorShape, Methods};
+use super::{Context, ErrorShape, Methods, plugins};
 use crate::config::Agent;
 use crate::scope::Scope;
 
 /// Every method there is.
 pub fn methods() -> Methods {
-    Methods::default()
+    let methods = plugins::methods(Methods::default());
+    methods
         .add("health", Scope::Read, health)
         .add("status", Scope::Read, status)
         .add("agents.list", Scope::Read, agents_list)

@@ -75,16 +75,26 @@ impl Methods {
         if method.scope == Scope::Read {
             return answer.await;
         }
-        let entry = context.audit.asked(Audit::entry(context, caller, client.0, &name))?;
-        // On a task of its own: a caller that hangs up must not stop a change halfway.
-        let context = context.clone();
-        let change = context.clone().changes.spawn(async move {
-            let outcome = answer.await;
-            context.audit.done(entry, context.clock.now(), outcome.as_ref().map(|_| ()));
-            outcome
-        });
-        change.await.unwrap_or_else(|_| Err(ErrorShape::unavailable("the method failed; see the gateway's log")))
+        change(context, caller, client, &name, answer).await
     }
+}
+
+/// Makes a change once its line is in the audit log, on a task of its own: a caller that hangs up must not stop it halfway.
+pub(super) async fn change(
+    context: &Context,
+    caller: &Principal,
+    client: Client,
+    name: &str,
+    change: impl Future<Output = Result<Value, ErrorShape>> + Send + 'static,
+) -> Result<Value, ErrorShape> {
+    let entry = context.audit.asked(Audit::entry(context, caller, client.0, name))?;
+    let context = context.clone();
+    let change = context.clone().changes.spawn(async move {
+        let outcome = change.await;
+        context.audit.done(entry, context.clock.now(), outcome.as_ref().map(|_| ()));
+        outcome
+    });
+    change.await.unwrap_or_else(|_| Err(ErrorShape::unavailable("the method failed; see the gateway's log")))
 }
 
 fn invalid_params(name: &str, problems: &[Problem]) -> ErrorShape {

@@ -1,0 +1,245 @@
+//! Methods and paths about plugins: what serves in each slot, and every change an operator may make to it.
+
+use axum::Json;
+use axum::extract::{Query, Request as HttpRequest, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response as HttpResponse};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::frame::{ErrorCode, ErrorShape, Request};
+use super::guard::client_of;
+use super::{Access, Context, Methods, Refusal, Routes, body};
+use crate::plugins::{self, From, Load, POLICY_VERSION, SlotName};
+use crate::port::Port;
+use crate::scope::Scope;
+use crate::settings::Principal;
+
+const LOG_LINES_MAX: usize = 1_000;
+const LOG_LINES: usize = 100;
+
+pub(super) fn methods(methods: Methods) -> Methods {
+    methods
+        .add("plugin.slots", Scope::Read, slots)
+        .add("plugin.logs", Scope::Read, logs)
+        .add("plugin.load", Scope::Admin, load)
+        .add("plugin.unload", Scope::Admin, unload)
+        .add("plugin.disable", Scope::Admin, disable)
+        .add("plugin.enable", Scope::Admin, enable)
+        .add("plugin.accept", Scope::Admin, accept)
+        .add("plugin.rollback", Scope::Admin, rollback)
+        .add("plugin.release", Scope::Admin, release)
+}
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    const GATEWAY: &[Port] = &[Port::Gateway];
+    routes
+        .get("/admin/plugins", Access::Needs(Scope::Read), GATEWAY, |state, request| by_method(state, "slots", request))
+        .get("/admin/plugins/logs", Access::Needs(Scope::Read), GATEWAY, logs_page)
+        .post("/admin/plugins/upload", Access::Needs(Scope::Admin), GATEWAY, upload)
+        .post("/admin/plugins/load", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
+            by_method(state, "load", request)
+        })
+        .post("/admin/plugins/unload", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
+            by_method(state, "unload", request)
+        })
+        .post("/admin/plugins/disable", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
+            by_method(state, "disable", request)
+        })
+        .post("/admin/plugins/enable", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
+            by_method(state, "enable", request)
+        })
+        .post("/admin/plugins/accept", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
+            by_method(state, "accept", request)
+        })
+        .post("/admin/plugins/rollback", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
+            by_method(state, "rollback", request)
+        })
+        .post("/admin/plugins/release", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
+            by_method(state, "release", request)
+        })
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OfSlot {
+    slot: String,
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Logs {
+    slot: String,
+    /// At most 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lines: Option<usize>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LoadParams {
+    slot: String,
+    /// `builtin:NAME`, a file in `plugins/`, or an absolute path on the gateway's machine.
+    source: String,
+    /// The component's own configuration.
+    #[serde(default)]
+    config: Option<Map<String, Value>>,
+    /// Only tell what would change.
+    #[serde(default)]
+    shadow: bool,
+}
+
+/// The query of an upload; the body is the component.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Upload {
+    slot: String,
+    name: String,
+    #[serde(default)]
+    shadow: bool,
+    /// JSON, the component's own configuration.
+    #[serde(default)]
+    config: Option<String>,
+}
+
+fn slot_of(text: &str) -> Result<SlotName, ErrorShape> {
+    text.parse().map_err(|error: plugins::NoSuchSlot| ErrorShape::invalid(error.to_string()))
+}
+
+fn refusal(error: plugins::Error) -> ErrorShape {
+    match error {
+        plugins::Error::Stopping => ErrorShape::unavailable(error.to_string()),
+        error => ErrorShape::invalid(error.to_string()).with_details(json!({ "stage": error.stage() })),
+    }
+}
+
+async fn slots(context: Context, _: Nothing) -> Result<Value, ErrorShape> {
+    Ok(json!({
+        "slots": context.plugins.slots(),
+        "installed": context.plugins.installed(),
+        "unrecorded": context.plugins.unrecorded(),
+        "interfaceVersion": POLICY_VERSION,
+    }))
+}
+
+async fn logs(context: Context, params: Logs) -> Result<Value, ErrorShape> {
+    let lines = params.lines.unwrap_or(LOG_LINES).min(LOG_LINES_MAX);
+    let lines = context.plugins.logs(slot_of(&params.slot)?, lines).await.map_err(refusal)?;
+    Ok(json!({ "slot": params.slot, "lines": lines }))
+}
+
+async fn load(context: Context, params: LoadParams) -> Result<Value, ErrorShape> {
+    let LoadParams { slot, source, config, shadow } = params;
+    let slot = slot_of(&slot)?;
+    let load = Load { slot, from: From::Source(source), config, shadow_only: shadow };
+    context.plugins.load(load).await.map_err(refusal)
+}
+
+async fn unload(context: Context, params: OfSlot) -> Result<Value, ErrorShape> {
+    context.plugins.unload(slot_of(&params.slot)?).await.map_err(refusal)
+}
+
+async fn disable(context: Context, params: OfSlot) -> Result<Value, ErrorShape> {
+    context.plugins.disable(slot_of(&params.slot)?).await.map_err(refusal)
+}
+
+async fn enable(context: Context, params: OfSlot) -> Result<Value, ErrorShape> {
+    context.plugins.enable(slot_of(&params.slot)?).await.map_err(refusal)
+}
+
+async fn accept(context: Context, params: OfSlot) -> Result<Value, ErrorShape> {
+    context.plugins.accept(slot_of(&params.slot)?).await.map_err(refusal)
+}
+
+async fn rollback(context: Context, params: OfSlot) -> Result<Value, ErrorShape> {
+    context.plugins.rollback(slot_of(&params.slot)?).await.map_err(refusal)
+}
+
+async fn release(context: Context, params: OfSlot) -> Result<Value, ErrorShape> {
+    context.plugins.release(slot_of(&params.slot)?).await.map_err(refusal)
+}
+
+/// A path that does what the method of the same name does, with the body as its parameters.
+async fn by_method(
+    State(context): State<Context>,
+    name: &'static str,
+    request: HttpRequest,
+) -> Result<HttpResponse, Refusal> {
+    let (caller, client) = (caller(&request), client_of(&request));
+    let bytes = body::read(&context, request.into_body()).await?;
+    let params = match bytes.is_empty() {
+        true => Ok(Value::Null),
+        false => serde_json::from_slice(&bytes),
+    };
+    let outcome = match params {
+        Ok(params) => {
+            let method = format!("plugin.{name}");
+            let frame = Request { kind: None, id: None, method, params: Some(params), traceparent: None };
+            context.methods.call(&context, &caller, client, frame).await
+        }
+        Err(error) => Err(ErrorShape::invalid(format!("the body is not JSON: {error}"))),
+    };
+    Ok(answer(outcome))
+}
+
+async fn logs_page(State(context): State<Context>, Query(params): Query<Logs>) -> HttpResponse {
+    answer(logs(context, params).await)
+}
+
+/// A component as the body of a request, for operators who are not on the gateway's machine.
+async fn upload(State(context): State<Context>, request: HttpRequest) -> Result<HttpResponse, Refusal> {
+    let (caller, client) = (caller(&request), client_of(&request));
+    let query = Query::<Upload>::try_from_uri(request.uri());
+    let limit = usize::try_from(context.settings.current().config.plugins.file_bytes).unwrap_or(usize::MAX);
+    let bytes = body::read_up_to(&context, request.into_body(), limit).await?;
+    let outcome = match query {
+        Err(error) => Err(ErrorShape::invalid(format!("{}; write ?slot=SLOT&name=FILE.wasm", error.body_text()))),
+        Ok(Query(upload)) => match upload_of(upload, bytes.to_vec()) {
+            Err(error) => Err(error),
+            Ok(load) => {
+                let plugins = context.plugins.clone();
+                let change = async move { plugins.load(load).await.map_err(refusal) };
+                super::table::change(&context, &caller, client, "plugin.load", change).await
+            }
+        },
+    };
+    Ok(answer(outcome))
+}
+
+fn upload_of(upload: Upload, bytes: Vec<u8>) -> Result<Load, ErrorShape> {
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !upload.name.ends_with(".wasm")
+        || upload.name.starts_with('.')
+        || !upload.name.chars().all(good)
+        || upload.name.len() > 100
+    {
+        return Err(ErrorShape::invalid("the name must be a file name such as my-classifier.wasm"));
+    }
+    let config = upload.config.as_deref().map(serde_json::from_str).transpose();
+    let config = config.map_err(|error| ErrorShape::invalid(format!("config is no JSON object: {error}")))?;
+    let from = From::Bytes { name: upload.name, bytes };
+    Ok(Load { slot: slot_of(&upload.slot)?, from, config, shadow_only: upload.shadow })
+}
+
+fn caller(request: &HttpRequest) -> Principal {
+    request.extensions().get::<Principal>().cloned().expect("the route asks for a token")
+}
+
+fn answer(outcome: Result<Value, ErrorShape>) -> HttpResponse {
+    match outcome {
+        Ok(payload) => Json(payload).into_response(),
+        Err(error) => {
+            let status = match error.code {
+                ErrorCode::InvalidRequest => StatusCode::BAD_REQUEST,
+                ErrorCode::Forbidden => StatusCode::FORBIDDEN,
+                ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            (status, Json(json!({ "error": error }))).into_response()
+        }
+    }
+}

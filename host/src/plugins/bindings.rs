@@ -1,0 +1,19 @@
+//! The WIT package as Rust. One world holds every interface that a component may export; each component has some of them.
+
+wasmtime::component::bindgen!({
+    inline: "
+        package chela:host;
+        world every {
+            import chela:policy/log@0.1.0-dev;
+            export chela:policy/lifecycle@0.1.0-dev;
+            export chela:policy/classification@0.1.0-dev;
+            export chela:policy/tool-guard@0.1.0-dev;
+            export chela:policy/prompts@0.1.0-dev;
+        }
+    ",
+    path: "../wit/policy",
+    world: "chela:host/every",
+});
+
+pub(super) use chela::policy::{log, types};
+pub(super) use exports::chela::policy::{classification, lifecycle, prompts, tool_guard};

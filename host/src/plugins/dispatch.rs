@@ -1,0 +1,53 @@
+//! Calls by name with JSON in and JSON out: for trying a component by hand and for replaying recorded inputs.
+
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::instance::{Instance, Surroundings};
+use super::worlds::{BeforeToolCall, Call, Categories, Instructions, Next, Roles};
+use crate::policy::World;
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no function {given:?}; there are {}", EXPORTS.map(|(name, _)| name).join(", "))]
+    NoSuchExport { given: String },
+    #[error("the input does not fit `{export}`: {said}")]
+    Input { export: String, said: String },
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+/// Every function with its world.
+pub const EXPORTS: [(&str, World); 5] = [
+    (Roles::EXPORT, Roles::WORLD),
+    (Categories::EXPORT, Categories::WORLD),
+    (BeforeToolCall::EXPORT, BeforeToolCall::WORLD),
+    (Instructions::EXPORT, Instructions::WORLD),
+    (Next::EXPORT, Next::WORLD),
+];
+
+pub(super) fn call(
+    instance: &mut Instance,
+    export: &str,
+    input: &Value,
+    around: &Surroundings,
+) -> Result<Value, Error> {
+    match export {
+        Roles::EXPORT => one::<Roles>(instance, input, around),
+        Categories::EXPORT => one::<Categories>(instance, input, around),
+        BeforeToolCall::EXPORT => one::<BeforeToolCall>(instance, input, around),
+        Instructions::EXPORT => one::<Instructions>(instance, input, around),
+        Next::EXPORT => one::<Next>(instance, input, around),
+        other => Err(Error::NoSuchExport { given: other.chars().take(80).collect() }),
+    }
+}
+
+fn one<C: Call>(instance: &mut Instance, input: &Value, around: &Surroundings) -> Result<Value, Error> {
+    let input: C::Input = serde_path_to_error::deserialize(input).map_err(|error| {
+        let (path, said) = (error.path().to_string(), error.inner().to_string());
+        let said = if path == "." { said } else { format!("at {path}: {said}") };
+        Error::Input { export: C::EXPORT.into(), said }
+    })?;
+    let output = instance.call::<C>(&input, around)?;
+    Ok(serde_json::to_value(output).expect("an answer is plain JSON"))
+}

@@ -1,0 +1,343 @@
+//! One configured instance of a component, and the limits that hold inside it.
+//! Keeps true: a call ends by its CPU time, its time on the wall, or an answer; an instance that failed is never called again.
+//! Never: runs on a thread that is not the room's own.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
+use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
+
+use super::bindings::{classification, lifecycle, log, prompts, tool_guard};
+use super::engine::Ticker;
+use super::failure::{Failure, Limit, Passed, chain};
+use super::wasi;
+use super::worlds::Call;
+use crate::config::PluginLimits;
+
+/// On the wall a call may take so many times its CPU time: the machine may be busy.
+const WALL_FACTOR: u32 = 20;
+/// What one call may hand over, in bytes.
+const RESULT_BYTES_MAX: usize = 4 * 1024 * 1024;
+const TABLE_ELEMENTS_MAX: usize = 100_000;
+/// Core instances, memories and tables of one component: toolchains make a handful.
+const INSTANCES_MAX: usize = 100;
+const LOG_LINES_MAX: usize = 200;
+const LOG_BYTES_MAX: usize = 64 * 1024;
+const LOG_LINE_BYTES_MAX: usize = 8 * 1024;
+
+/// What a call is told of its surroundings.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Surroundings {
+    pub(super) now_ms: u64,
+    pub(super) seed: u64,
+    pub(super) deployment: String,
+    pub(super) locale: &'static str,
+}
+
+/// A line that a component logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) level: &'static str,
+    pub(super) text: String,
+}
+
+/// A compiled component, ready to be instantiated.
+#[derive(Clone)]
+pub(super) struct Template {
+    pre: InstancePre<Guest>,
+    lifecycle: lifecycle::GuestIndices,
+    classification: Option<classification::GuestIndices>,
+    tool_guard: Option<tool_guard::GuestIndices>,
+    prompts: Option<prompts::GuestIndices>,
+    ticker: Arc<Ticker>,
+}
+
+/// The interfaces that an instance exports.
+pub(super) struct Exports {
+    lifecycle: lifecycle::Guest,
+    pub(super) classification: Option<classification::Guest>,
+    pub(super) tool_guard: Option<tool_guard::Guest>,
+    pub(super) prompts: Option<prompts::Guest>,
+}
+
+pub(super) struct Instance {
+    pub(super) store: Store<Guest>,
+    exports: Exports,
+    limits: PluginLimits,
+    ticker: Arc<Ticker>,
+    /// A call was cut off: nothing of it may run again.
+    dead: bool,
+}
+
+/// The host's side of one instance.
+pub(super) struct Guest {
+    memory_max: usize,
+    /// Of all its memories together.
+    memory: usize,
+    meter: Meter,
+    lines: Vec<Line>,
+    line_bytes: usize,
+    lines_dropped: usize,
+    pub(super) now_ms: u64,
+    pub(super) random: u64,
+}
+
+/// What a call has used and may use.
+struct Meter {
+    cpu_from: Duration,
+    wall_from: Instant,
+    cpu_max: Duration,
+}
+
+/// Why an instance could not be made.
+#[derive(Debug)]
+pub(super) enum Unmade {
+    /// The component refused the configuration.
+    Config {
+        path: String,
+        message: String,
+    },
+    Failed(Failure),
+}
+
+impl Template {
+    pub(super) fn new(engine: &Engine, component: &Component, ticker: Arc<Ticker>) -> wasmtime::Result<Self> {
+        let mut linker: Linker<Guest> = Linker::new(engine);
+        log::add_to_linker::<_, HasSelf<Guest>>(&mut linker, |guest| guest)?;
+        wasi::add_to_linker(&mut linker, engine, component)?;
+        let pre = linker.instantiate_pre(component)?;
+        Ok(Self {
+            lifecycle: lifecycle::GuestIndices::new(&pre)?,
+            classification: classification::GuestIndices::new(&pre).ok(),
+            tool_guard: tool_guard::GuestIndices::new(&pre).ok(),
+            prompts: prompts::GuestIndices::new(&pre).ok(),
+            pre,
+            ticker,
+        })
+    }
+
+    /// An instance that was only started. Its start function runs under the limits of `configure`.
+    fn start(&self, limits: PluginLimits, lines: &mut Vec<Line>) -> Result<Instance, Failure> {
+        let memory_max = usize::try_from(limits.memory_mb).unwrap_or(usize::MAX).saturating_mul(1024 * 1024);
+        let mut store = Store::new(
+            self.pre.engine(),
+            Guest {
+                memory_max,
+                memory: 0,
+                meter: Meter::new(),
+                lines: Vec::new(),
+                line_bytes: 0,
+                lines_dropped: 0,
+                now_ms: 0,
+                random: 0,
+            },
+        );
+        store.limiter(|guest| guest);
+        store.set_hostcall_fuel(RESULT_BYTES_MAX);
+        store.epoch_deadline_callback(|context| context.data().meter.look().map(|()| UpdateDeadline::Continue(1)));
+        let made = run(&mut store, &self.ticker, limits.configure_ms, |store| {
+            let instance = self.pre.instantiate(&mut *store)?;
+            let lifecycle = self.lifecycle.load(&mut *store, &instance)?;
+            let classification = self.classification.as_ref().map(|found| found.load(&mut *store, &instance));
+            let tool_guard = self.tool_guard.as_ref().map(|found| found.load(&mut *store, &instance));
+            let prompts = self.prompts.as_ref().map(|found| found.load(&mut *store, &instance));
+            Ok(Exports {
+                lifecycle,
+                classification: classification.transpose()?,
+                tool_guard: tool_guard.transpose()?,
+                prompts: prompts.transpose()?,
+            })
+        });
+        lines.extend(store.data_mut().take_lines());
+        made.map(|exports| Instance { store, exports, limits, ticker: self.ticker.clone(), dead: false })
+    }
+
+    /// What the component says of itself, asked of an instance that is thrown away.
+    pub(super) fn describe(
+        &self,
+        limits: PluginLimits,
+        lines: &mut Vec<Line>,
+    ) -> Result<lifecycle::Description, Failure> {
+        let mut instance = self.start(limits, lines)?;
+        let exports = &instance.exports;
+        let said =
+            run(&mut instance.store, &self.ticker, limits.configure_ms, |store| exports.lifecycle.call_describe(store));
+        lines.extend(instance.take_lines());
+        said
+    }
+
+    /// An instance that has taken up `config`, a JSON object.
+    pub(super) fn make(&self, limits: PluginLimits, config: &str, lines: &mut Vec<Line>) -> Result<Instance, Unmade> {
+        let mut instance = self.start(limits, lines).map_err(Unmade::Failed)?;
+        let exports = &instance.exports;
+        let taken = run(&mut instance.store, &self.ticker, limits.configure_ms, |store| {
+            exports.lifecycle.call_configure(store, config)
+        });
+        lines.extend(instance.take_lines());
+        match taken {
+            Ok(Ok(())) => Ok(instance),
+            Ok(Err(refused)) => Err(Unmade::Config { path: refused.path, message: refused.message }),
+            Err(failure) => Err(Unmade::Failed(failure)),
+        }
+    }
+}
+
+impl Instance {
+    /// One call, unless an earlier one was cut off.
+    pub(super) fn call<C: Call>(&mut self, input: &C::Input, around: &Surroundings) -> Result<C::Output, Failure> {
+        let guest = self.store.data_mut();
+        guest.now_ms = around.now_ms;
+        guest.random = around.seed;
+        let request = C::request(input, around, self.limits.cpu_ms);
+        let exports = &self.exports;
+        let answer = run(&mut self.store, &self.ticker, self.limits.cpu_ms, |store| C::call(exports, store, &request));
+        self.dead = answer.is_err();
+        match answer? {
+            Ok(answer) => C::check(answer, input).map_err(|said| Failure::Invalid { said }),
+            Err(failure) => Err(Failure::Declined { said: words(&failure) }),
+        }
+    }
+
+    /// A component that says no, or answers nonsense, is whole; one that was cut off is not.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.dead
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.store.data().memory
+    }
+
+    pub(super) fn take_lines(&mut self) -> Vec<Line> {
+        self.store.data_mut().take_lines()
+    }
+}
+
+fn words(failure: &super::bindings::types::Failure) -> String {
+    use super::bindings::types::Failure as Said;
+    let cut = |text: &str| text.chars().take(500).collect::<String>();
+    match failure {
+        Said::Unsupported(text) => format!("unsupported: {}", cut(text)),
+        Said::InvalidInput(text) => format!("invalid input: {}", cut(text)),
+        Said::Internal(text) => format!("internal: {}", cut(text)),
+        Said::Other((code, text)) => format!("{}: {}", cut(code), cut(text)),
+    }
+}
+
+/// Runs guest code of a store under `cpu_ms` of CPU time.
+fn run<R>(
+    store: &mut Store<Guest>,
+    ticker: &Ticker,
+    cpu_ms: u32,
+    code: impl FnOnce(&mut Store<Guest>) -> wasmtime::Result<R>,
+) -> Result<R, Failure> {
+    store.data_mut().meter = Meter::of(Duration::from_millis(cpu_ms.into()));
+    store.set_epoch_deadline(1);
+    let _running = ticker.running();
+    code(store).map_err(|error| {
+        let panicked = store.data().lines.iter().rfind(|line| line.level == "error").map(|line| line.text.clone());
+        tracing::debug!(error = chain(&error), "guest code ended in an error");
+        Failure::of(&error, panicked.as_deref())
+    })
+}
+
+impl Meter {
+    fn new() -> Self {
+        Self::of(Duration::ZERO)
+    }
+
+    fn of(cpu_max: Duration) -> Self {
+        Self { cpu_from: thread_cpu_time(), wall_from: Instant::now(), cpu_max }
+    }
+
+    fn look(&self) -> wasmtime::Result<()> {
+        let used = thread_cpu_time().saturating_sub(self.cpu_from);
+        if used > self.cpu_max {
+            let said = format!("{} ms of CPU time, {} are allowed", used.as_millis(), self.cpu_max.as_millis());
+            return Err(Passed::new(Limit::CpuTime, said).into());
+        }
+        let wall_max = self.cpu_max * WALL_FACTOR;
+        if self.wall_from.elapsed() > wall_max {
+            let said = format!("no answer within {} ms", wall_max.as_millis());
+            return Err(Passed::new(Limit::WallTime, said).into());
+        }
+        Ok(())
+    }
+}
+
+fn thread_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}
+
+impl Guest {
+    pub(super) fn log(&mut self, level: &'static str, text: &str) {
+        let mut end = text.len().min(LOG_LINE_BYTES_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        if self.lines.len() >= LOG_LINES_MAX || self.line_bytes + end > LOG_BYTES_MAX {
+            self.lines_dropped += 1;
+            return;
+        }
+        self.line_bytes += end;
+        let cut = if end < text.len() { " … (cut)" } else { "" };
+        self.lines.push(Line { level, text: format!("{}{cut}", &text[..end]) });
+    }
+
+    fn take_lines(&mut self) -> Vec<Line> {
+        self.line_bytes = 0;
+        let dropped = std::mem::take(&mut self.lines_dropped);
+        let mut lines = std::mem::take(&mut self.lines);
+        if dropped > 0 {
+            lines.push(Line { level: "warn", text: format!("{dropped} more lines of this call were dropped") });
+        }
+        lines
+    }
+}
+
+impl log::Host for Guest {
+    fn write(&mut self, level: log::Level, text: String) {
+        let level = match level {
+            log::Level::Trace => "trace",
+            log::Level::Debug => "debug",
+            log::Level::Info | log::Level::Other => "info",
+            log::Level::Warn => "warn",
+            log::Level::Error => "error",
+        };
+        self.log(level, &text);
+    }
+}
+
+impl ResourceLimiter for Guest {
+    fn memory_growing(&mut self, current: usize, desired: usize, _max: Option<usize>) -> wasmtime::Result<bool> {
+        let total = self.memory.saturating_add(desired.saturating_sub(current));
+        if total > self.memory_max {
+            let said = format!("{} MB wanted, {} are allowed", total.div_ceil(1 << 20), self.memory_max >> 20);
+            return Err(Passed::new(Limit::Memory, said).into());
+        }
+        self.memory = total;
+        Ok(true)
+    }
+
+    fn table_growing(&mut self, _current: usize, desired: usize, _max: Option<usize>) -> wasmtime::Result<bool> {
+        if desired > TABLE_ELEMENTS_MAX {
+            let said = format!("{desired} elements wanted, {TABLE_ELEMENTS_MAX} are allowed");
+            return Err(Passed::new(Limit::Tables, said).into());
+        }
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        INSTANCES_MAX
+    }
+
+    fn memories(&self) -> usize {
+        INSTANCES_MAX
+    }
+
+    fn tables(&self) -> usize {
+        INSTANCES_MAX
+    }
+}

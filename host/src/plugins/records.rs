@@ -1,0 +1,105 @@
+//! What commands and dropped files have bound, over the configuration: `plugins/bindings.json`, and copies of the components.
+//! Keeps true: what a binding names is kept until the binding is gone; a change of the configuration's own binding wins over it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::PathBuf;
+
+use chela_storage::Mode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::error::Error;
+use crate::layout::StateDir;
+
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Hashes of versions that were rolled back, for each slot.
+const REFUSED_MAX: usize = 16;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Records {
+    pub(super) slots: BTreeMap<String, Record>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Record {
+    /// The configuration's binding when this was written; another one there makes this void.
+    pub(super) over: String,
+    pub(super) current: Option<Bound>,
+    pub(super) previous: Option<Bound>,
+    /// Contents that failed here and are not taken up again by themselves.
+    pub(super) refused: Vec<String>,
+    pub(super) disabled: bool,
+}
+
+/// A component as it was bound.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Bound {
+    pub(super) source: String,
+    pub(super) hash: String,
+    pub(super) name: String,
+    pub(super) version: String,
+    #[serde(default)]
+    pub(super) config: Map<String, Value>,
+    #[serde(default)]
+    pub(super) grants: Vec<String>,
+}
+
+impl Record {
+    pub(super) fn refuse(&mut self, hash: String) {
+        self.refused.retain(|known| *known != hash);
+        self.refused.push(hash);
+        let surplus = self.refused.len().saturating_sub(REFUSED_MAX);
+        self.refused.drain(..surplus);
+    }
+}
+
+impl Records {
+    /// What was bound before; a file that cannot be read counts as none, since the configuration alone is enough to serve.
+    pub(super) fn load(dir: &StateDir) -> Self {
+        let path = dir.plugin_bindings();
+        match super::source::read_file(&path, FILE_BYTES_MAX) {
+            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+                tracing::error!(path = %path.display(), %error, "cannot be read; what chela.json binds is used");
+                Self::default()
+            }),
+            Err(_) => Self::default(),
+        }
+    }
+
+    pub(super) fn save(&self, dir: &StateDir) -> Result<(), Error> {
+        let path = dir.plugin_bindings();
+        let bytes = serde_json::to_vec_pretty(self).expect("bindings are plain JSON");
+        chela_storage::replace(&path, &bytes, Mode::Private).map_err(|cause| Error::Directory { path, cause })
+    }
+
+    /// Keeps a copy of a component's bytes, so that it can serve again after its file was replaced.
+    pub(super) fn keep(dir: &StateDir, hash: &str, bytes: &[u8]) -> Result<(), Error> {
+        let path = kept(dir, hash);
+        if path.is_file() {
+            return Ok(());
+        }
+        let failed = |cause| Error::Directory { path: dir.plugin_store(), cause };
+        chela_storage::make_private_dir(&dir.plugin_store()).map_err(failed)?;
+        chela_storage::replace(&path, bytes, Mode::Private).map_err(failed)
+    }
+
+    /// Drops the copies that no binding names.
+    pub(super) fn drop_unneeded(&self, dir: &StateDir) {
+        let bounds = self.slots.values().flat_map(|record| record.current.iter().chain(&record.previous));
+        let needed: HashSet<PathBuf> = bounds.map(|bound| kept(dir, &bound.hash)).collect();
+        for entry in fs::read_dir(dir.plugin_store()).into_iter().flatten().flatten() {
+            if !needed.contains(&entry.path()) {
+                // It will be tried again at the next change.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+pub(super) fn kept(dir: &StateDir, hash: &str) -> PathBuf {
+    dir.plugin_store().join(format!("{hash}.wasm"))
+}

@@ -1,0 +1,85 @@
+//! Where a component comes from: out of the binary, or a file.
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+mod builtin {
+    include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
+}
+
+/// No configuration may allow a larger file.
+pub(super) const FILE_BYTES_CEILING: u64 = 256 * 1024 * 1024;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Builtin(String),
+    File(PathBuf),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("no component named {name:?} is built in; there is {known}")]
+    NotBuiltIn { name: String, known: String },
+    #[error("cannot read {} ({cause})", path.display())]
+    Read { path: PathBuf, cause: std::io::Error },
+    #[error("{} is larger than {limit} bytes; raise `plugins.fileBytes` if it should be", path.display())]
+    TooLarge { path: PathBuf, limit: u64 },
+}
+
+impl Source {
+    /// Reads `builtin:NAME`, an absolute path, or a path within `dir`.
+    pub(super) fn parse(text: &str, dir: &Path) -> Self {
+        match text.strip_prefix("builtin:") {
+            Some(name) => Self::Builtin(name.to_owned()),
+            None => Self::File(dir.join(text)),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Builtin(name) => write!(f, "builtin:{name}"),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// The names of the components inside the binary.
+pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+    builtin::BUILTIN.iter().map(|(name, _)| *name)
+}
+
+/// The bytes of a component, at most `limit` of them.
+pub(super) fn read(source: &Source, limit: u64) -> Result<std::borrow::Cow<'static, [u8]>, Error> {
+    match source {
+        Source::Builtin(name) => {
+            let found = builtin::BUILTIN.iter().find(|(known, _)| known == name);
+            let known = || builtin_names().map(|name| format!("builtin:{name}")).collect::<Vec<_>>().join(", ");
+            let found = found.ok_or_else(|| Error::NotBuiltIn { name: name.clone(), known: known() })?;
+            Ok(found.1.into())
+        }
+        Source::File(path) => read_file(path, limit).map(Into::into),
+    }
+}
+
+pub(super) fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    let failed = |cause| Error::Read { path: path.to_owned(), cause };
+    // A pipe in its place would be waited for without end.
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag of open");
+    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(failed(std::io::Error::other("not a regular file")));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > limit {
+        return Err(Error::TooLarge { path: path.to_owned(), limit });
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,137 @@
+//! A component on the bench, outside any gateway: to describe it, or to try one call.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::cache::Cache;
+use super::dispatch;
+use super::engine::{Ticker, engine};
+use super::error::Error;
+use super::failure::chain;
+use super::instance::Surroundings;
+use super::source::{FILE_BYTES_CEILING, Source};
+use super::stage::{Stage, Wanted};
+use crate::config::{Config, PluginLimits};
+use crate::policy::World;
+
+pub struct Workbench {
+    stage: Stage,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum TryError {
+    #[error(transparent)]
+    Load(#[from] Error),
+    #[error(transparent)]
+    Call(#[from] dispatch::Error),
+}
+
+impl Workbench {
+    /// `cache` is where compiled code is kept, `compiler` the binary that makes it.
+    pub fn new(cache: PathBuf, shipped: Option<PathBuf>, compiler: PathBuf) -> Result<Self, Error> {
+        let engine = engine().map_err(|error| Error::Engine { said: chain(&error) })?;
+        let ticker = Arc::new(Ticker::start(&engine).map_err(Error::Threads)?);
+        let cache = Cache::new(engine.clone(), cache, shipped, compiler);
+        Ok(Self { stage: Stage { engine, ticker, cache } })
+    }
+
+    /// What a file is, from the outside and, if it lets itself be run, from itself.
+    pub fn inspect(&self, source: &str) -> Result<Value, Error> {
+        let wanted = wanted(source, None, Map::new(), PluginLimits::default());
+        let (_, inspection) = Stage::look(&wanted)?;
+        let mut found = json!(inspection);
+        let told = self.stage.prepare(&wanted, 0)?;
+        found["name"] = json!(told.generation.identity.name);
+        found["version"] = json!(told.generation.identity.version);
+        found["summary"] = json!(told.summary);
+        found["configSchema"] = serde_json::from_str(&told.config_schema).unwrap_or(Value::Null);
+        Ok(found)
+    }
+
+    /// One call: JSON in, JSON out. Also tells what the component logged.
+    pub fn call(
+        &self,
+        source: &str,
+        export: &str,
+        input: Value,
+        config: Map<String, Value>,
+        limits: PluginLimits,
+    ) -> Result<(Value, Vec<String>), TryError> {
+        let world = dispatch::EXPORTS.iter().find(|(name, _)| *name == export).map(|(_, world)| *world);
+        let world = world.ok_or_else(|| dispatch::Error::NoSuchExport { given: export.to_owned() })?;
+        let wanted = wanted(source, Some(world), config, limits);
+        let staged = self.stage.prepare(&wanted, 1)?;
+        let mut instance = staged.generation.take().expect("one was made");
+        let (input, single) = friendly(export, input);
+        let text = input.to_string();
+        let around = Surroundings {
+            now_ms: 0,
+            seed: u64::from_le_bytes(blake3::hash(text.as_bytes()).as_bytes()[..8].try_into().expect("eight bytes")),
+            deployment: "try".into(),
+            locale: "en",
+        };
+        let answer = dispatch::call(&mut instance, export, &input, &around);
+        let lines = staged.lines.into_iter().chain(instance.take_lines());
+        let lines = lines.map(|line| format!("{}: {}", line.level, line.text)).collect();
+        let mut answer = answer?;
+        if single {
+            answer = answer.as_array_mut().and_then(|list| list.pop()).unwrap_or(Value::Null);
+        }
+        Ok((answer, lines))
+    }
+}
+
+/// Compiles and runs the smallest component there is, in this process: whether this machine can at all.
+pub fn prove() -> Result<(String, String), Error> {
+    let refused = |error: wasmtime::Error| Error::Engine { said: chain(&error) };
+    let engine = engine().map_err(refused)?;
+    let bytes = super::source::read(&Source::Builtin("probe".into()), FILE_BYTES_CEILING)?;
+    let component = wasmtime::component::Component::from_binary(&engine, &bytes).map_err(refused)?;
+    let ticker = Arc::new(Ticker::start(&engine).map_err(Error::Threads)?);
+    let template = super::instance::Template::new(&engine, &component, ticker).map_err(refused)?;
+    let described = template.describe(PluginLimits::default(), &mut Vec::new());
+    let described = described.map_err(|failure| Error::Describe { source_name: "builtin:probe".into(), failure })?;
+    Ok((described.name, described.version))
+}
+
+fn wanted(source: &str, world: Option<World>, config: Map<String, Value>, limits: PluginLimits) -> Wanted {
+    Wanted {
+        slot: "try".into(),
+        world,
+        source: Source::parse(source, Path::new("")),
+        label: source.to_owned(),
+        sha256: None,
+        config,
+        limits,
+        file_bytes: FILE_BYTES_CEILING,
+    }
+}
+
+/// One conversation or one event instead of a list; the default table of categories when none is given.
+fn friendly(export: &str, input: Value) -> (Value, bool) {
+    let has = |key: &str| input.get(key).is_some();
+    match export {
+        "categories" => {
+            let table = || json!(Config::default().categories.iter().map(|category| &category.key).collect::<Vec<_>>());
+            let (mut request, single) = match has("conversations") {
+                true => (input, false),
+                false => (json!({ "conversations": [input] }), true),
+            };
+            if request.get("categories").is_none() {
+                request["categories"] = table();
+            }
+            (request, single)
+        }
+        "roles" if !has("events") => {
+            let agents = input.get("mainAgents").cloned().unwrap_or_else(|| json!([]));
+            let mut event = input;
+            if let Some(event) = event.as_object_mut() {
+                event.remove("mainAgents");
+            }
+            (json!({ "mainAgents": agents, "events": [event] }), true)
+        }
+        _ => (input, false),
+    }
+}
