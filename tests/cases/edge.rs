@@ -47,6 +47,8 @@ fn every_route_asks_for_its_scope_on_every_listener_it_is_on() {
                     (true, Access::Open, _) => &[200],
                     (true, _, None) => &[401],
                     (true, Access::Needs(needed), Some(held)) if !held.holds(needed) => &[403],
+                    // Nor are there the parameters that these ask for.
+                    (true, Access::Needs(_), Some(_)) if route.path.starts_with("/admin/plugins/") => &[400],
                     (true, Access::Needs(_), Some(_)) => &[200],
                     // An empty body is no frame: the door is passed, the method table is not.
                     (true, Access::PerMethod, Some(_)) => &[400],
@@ -83,6 +85,16 @@ fn the_table_of_routes_is_as_it_was_agreed() {
             "GET /startup | open | gateway monitor hub",
             "GET /readyz | open | gateway monitor hub",
             "GET /ready | open | gateway monitor hub",
+            "GET /admin/plugins | operator.read | gateway",
+            "GET /admin/plugins/logs | operator.read | gateway",
+            "POST /admin/plugins/upload | operator.admin | gateway",
+            "POST /admin/plugins/load | operator.admin | gateway",
+            "POST /admin/plugins/unload | operator.admin | gateway",
+            "POST /admin/plugins/disable | operator.admin | gateway",
+            "POST /admin/plugins/enable | operator.admin | gateway",
+            "POST /admin/plugins/accept | operator.admin | gateway",
+            "POST /admin/plugins/rollback | operator.admin | gateway",
+            "POST /admin/plugins/release | operator.admin | gateway",
             "POST /rpc | per method | gateway",
             "GET /metrics | operator.read | gateway monitor",
             "GET /api/health | operator.read | gateway monitor hub",
@@ -101,6 +113,15 @@ fn every_method_asks_for_its_scope() {
             ("config.get", Scope::Read),
             ("config.reload", Scope::Admin),
             ("health", Scope::Read),
+            ("plugin.accept", Scope::Admin),
+            ("plugin.disable", Scope::Admin),
+            ("plugin.enable", Scope::Admin),
+            ("plugin.load", Scope::Admin),
+            ("plugin.logs", Scope::Read),
+            ("plugin.release", Scope::Admin),
+            ("plugin.rollback", Scope::Admin),
+            ("plugin.slots", Scope::Read),
+            ("plugin.unload", Scope::Admin),
             ("status", Scope::Read),
         ]
     );
@@ -111,6 +132,10 @@ fn every_method_asks_for_its_scope() {
             let holds = held.is_some_and(|held| held.holds(needed));
             match outcome {
                 Ok(_) => assert!(holds, "{method} answered {held:?}"),
+                // Past the scope, these ask for parameters.
+                Err(chela::client::Error::Refused(error)) if method.starts_with("plugin.") && holds => {
+                    assert!(error.message.starts_with(&format!("invalid {method} params")), "{error:?}");
+                }
                 Err(chela::client::Error::Refused(error)) => {
                     assert!(!holds, "{method} refused {held:?}: {error:?}");
                     assert_eq!(error.message, format!("missing scope: {needed}"));

@@ -31,7 +31,7 @@ fn a_first_start_on_an_empty_directory_writes_a_whole_configuration_and_serves()
     let ended = serving.terminate();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(!dir.state.run_file().exists(), "removed on a clean stop");
-    assert_eq!(dir.event_types(), ["gateway.started", "gateway.stopped"]);
+    assert_eq!(dir.event_types_of("gateway."), ["gateway.started", "gateway.stopped"]);
     assert!(!ended.stdout.contains(&token) && !ended.stderr.contains(&token), "a token was printed");
 }
 
@@ -80,7 +80,7 @@ fn after_a_kill_the_next_start_takes_over_by_itself() {
     let second = Binary::serve(&dir);
     assert_ne!(second.pid(), dead);
     assert_eq!(second.terminate().code, Some(0));
-    assert_eq!(dir.event_types(), ["gateway.started", "gateway.started", "gateway.stopped"]);
+    assert_eq!(dir.event_types_of("gateway."), ["gateway.started", "gateway.started", "gateway.stopped"]);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_log_that_nobody_takes_does_not_end_the_gateway() {
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a child of ours");
     assert_eq!(child.wait().expect("ends").code(), Some(0));
-    assert_eq!(dir.event_types(), ["gateway.started", "gateway.stopped"]);
+    assert_eq!(dir.event_types_of("gateway."), ["gateway.started", "gateway.stopped"]);
 }
 
 #[test]

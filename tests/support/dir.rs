@@ -64,6 +64,11 @@ impl TestDir {
         self.events().iter().map(|event| event["type"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
+    /// Those whose type starts with `prefix`.
+    pub fn event_types_of(&self, prefix: &str) -> Vec<String> {
+        self.event_types().into_iter().filter(|kind| kind.starts_with(prefix)).collect()
+    }
+
     pub fn token(&self) -> String {
         settings::load(&self.state).expect("settings").tokens.owner().to_owned()
     }

@@ -1,5 +1,6 @@
 //! Builds, serves, tests and measures Chela: `cargo xtask --help`.
 
+mod accuracy;
 mod bench;
 mod guests;
 mod phases;
@@ -41,6 +42,8 @@ enum Task {
     },
     /// Train the classifier's weights from its training items
     Train,
+    /// Tell how good the classifier is on conversations that it was not made from
+    Accuracy,
     /// Measure, with a release binary
     Bench {
         #[arg(value_enum)]
@@ -75,6 +78,7 @@ fn run(arguments: Arguments) -> Result<()> {
         }
         Task::Test { arguments: rest } => suite::run(arguments.guests, &rest),
         Task::Train => train::run(),
+        Task::Accuracy => accuracy::print(),
         Task::Bench { area, json } => {
             guests::build(arguments.guests, Set::Shipped)?;
             bench::run(area, json)
