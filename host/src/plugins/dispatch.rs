@@ -1,5 +1,7 @@
 //! Calls by name with JSON in and JSON out: for trying a component by hand and for replaying recorded inputs.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use super::failure::Failure;
@@ -43,11 +45,48 @@ pub(super) fn call(
 }
 
 fn one<C: Call>(instance: &mut Instance, input: &Value, around: &Surroundings) -> Result<Value, Error> {
-    let input: C::Input = serde_path_to_error::deserialize(input).map_err(|error| {
+    let output = instance.call::<C>(&read::<C>(input)?, around)?;
+    Ok(serde_json::to_value(output).expect("an answer is plain JSON"))
+}
+
+/// How long each of `count` calls takes at the instance, JSON left aside.
+pub(super) fn time(
+    instance: &mut Instance,
+    export: &str,
+    input: &Value,
+    around: &Surroundings,
+    count: usize,
+) -> Result<Vec<Duration>, Error> {
+    match export {
+        Roles::EXPORT => time_one::<Roles>(instance, input, around, count),
+        Categories::EXPORT => time_one::<Categories>(instance, input, around, count),
+        BeforeToolCall::EXPORT => time_one::<BeforeToolCall>(instance, input, around, count),
+        Instructions::EXPORT => time_one::<Instructions>(instance, input, around, count),
+        Next::EXPORT => time_one::<Next>(instance, input, around, count),
+        other => Err(Error::NoSuchExport { given: other.chars().take(80).collect() }),
+    }
+}
+
+fn time_one<C: Call>(
+    instance: &mut Instance,
+    input: &Value,
+    around: &Surroundings,
+    count: usize,
+) -> Result<Vec<Duration>, Error> {
+    let input = read::<C>(input)?;
+    let mut took = Vec::with_capacity(count);
+    for _ in 0..count {
+        let from = Instant::now();
+        instance.call::<C>(&input, around)?;
+        took.push(from.elapsed());
+    }
+    Ok(took)
+}
+
+fn read<C: Call>(input: &Value) -> Result<C::Input, Error> {
+    serde_path_to_error::deserialize(input).map_err(|error| {
         let (path, said) = (error.path().to_string(), error.inner().to_string());
         let said = if path == "." { said } else { format!("at {path}: {said}") };
         Error::Input { export: C::EXPORT.into(), said }
-    })?;
-    let output = instance.call::<C>(&input, around)?;
-    Ok(serde_json::to_value(output).expect("an answer is plain JSON"))
+    })
 }

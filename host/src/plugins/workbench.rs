@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +11,7 @@ use super::dispatch;
 use super::engine::{Ticker, engine};
 use super::error::Error;
 use super::failure::chain;
-use super::instance::Surroundings;
+use super::instance::{Instance, Line, Surroundings};
 use super::source::{FILE_BYTES_CEILING, Source};
 use super::stage::{Stage, Wanted};
 use crate::config::{Config, PluginLimits};
@@ -59,21 +60,10 @@ impl Workbench {
         config: Map<String, Value>,
         limits: PluginLimits,
     ) -> Result<(Value, Vec<String>), TryError> {
-        let world = dispatch::EXPORTS.iter().find(|(name, _)| *name == export).map(|(_, world)| *world);
-        let world = world.ok_or_else(|| dispatch::Error::NoSuchExport { given: export.to_owned() })?;
-        let wanted = wanted(source, Some(world), config, limits);
-        let staged = self.stage.prepare(&wanted, 1)?;
-        let mut instance = staged.generation.take().expect("one was made");
+        let (mut instance, logged) = self.instance(source, export, config, limits)?;
         let (input, single) = friendly(export, input);
-        let text = input.to_string();
-        let around = Surroundings {
-            now_ms: 0,
-            seed: u64::from_le_bytes(blake3::hash(text.as_bytes()).as_bytes()[..8].try_into().expect("eight bytes")),
-            deployment: "try".into(),
-            locale: "en",
-        };
-        let answer = dispatch::call(&mut instance, export, &input, &around);
-        let lines = staged.lines.into_iter().chain(instance.take_lines());
+        let answer = dispatch::call(&mut instance, export, &input, &around(&input));
+        let lines = logged.into_iter().chain(instance.take_lines());
         let lines = lines.map(|line| format!("{}: {}", line.level, line.text)).collect();
         let mut answer = answer?;
         if single {
@@ -81,6 +71,34 @@ impl Workbench {
         }
         Ok((answer, lines))
     }
+
+    /// How long each of `count` calls takes at one instance.
+    pub fn time(&self, source: &str, export: &str, input: Value, count: usize) -> Result<Vec<Duration>, TryError> {
+        let (mut instance, _) = self.instance(source, export, Map::new(), PluginLimits::default())?;
+        let (input, _) = friendly(export, input);
+        Ok(dispatch::time(&mut instance, export, &input, &around(&input), count)?)
+    }
+
+    fn instance(
+        &self,
+        source: &str,
+        export: &str,
+        config: Map<String, Value>,
+        limits: PluginLimits,
+    ) -> Result<(Instance, Vec<Line>), TryError> {
+        let world = dispatch::EXPORTS.iter().find(|(name, _)| *name == export).map(|(_, world)| *world);
+        let world = world.ok_or_else(|| dispatch::Error::NoSuchExport { given: export.to_owned() })?;
+        let staged = self.stage.prepare(&wanted(source, Some(world), config, limits), 1)?;
+        let instance = staged.generation.take().expect("one was made");
+        Ok((instance, staged.lines))
+    }
+}
+
+/// The surroundings of a call outside any deployment.
+fn around(input: &Value) -> Surroundings {
+    let digest = blake3::hash(input.to_string().as_bytes());
+    let seed = u64::from_le_bytes(digest.as_bytes()[..8].try_into().expect("eight of thirty-two bytes"));
+    Surroundings { now_ms: 0, seed, deployment: "try".into(), locale: "en" }
 }
 
 /// Compiles and runs the smallest component there is, in this process: whether this machine can at all.

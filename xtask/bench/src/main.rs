@@ -1,0 +1,32 @@
+//! Measures rooms of the host from inside, in a release build. `cargo xtask bench` calls it; progress goes to standard error.
+
+mod gateway;
+mod plugins;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let (area, binary) = (arguments.next(), arguments.next().map(PathBuf::from));
+    let binary = binary.context("usage: chela-bench AREA BINARY [GUESTS]")?;
+    let guests = arguments.next().map(PathBuf::from);
+    let figures = match area.as_deref() {
+        Some("plugins") => plugins::run(&binary, guests.as_deref())?,
+        other => bail!("there is no area {other:?}"),
+    };
+    println!("{figures}");
+    Ok(())
+}
+
+/// A quantile of durations, in microseconds.
+fn micros(took: &mut [std::time::Duration], quantile: f64) -> f64 {
+    took.sort_unstable();
+    let at = ((took.len() as f64 - 1.0) * quantile).round() as usize;
+    rounded(took.get(at).copied().unwrap_or_default().as_secs_f64() * 1e6)
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}

@@ -1,0 +1,294 @@
+//! What a policy costs: natively, at the instance, through the room; what a swap and an endless loop do to others.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow};
+use chela::plugins::{About, Decision, From, Handle, Load, SlotName, Workbench, shipped_beside};
+use chela::policy::{Actor, Conversation, InstructionsInput, Step, StepStatus, Task, ToolCall};
+use chela_sdk::Context;
+use chela_sdk::classifier::{CategoriesRequest, Classifier};
+use rules::Rules;
+use rules::learned::CATEGORIES;
+use serde_json::{Map, Value, json};
+use tokio::runtime::Runtime;
+
+use crate::gateway::{Gateway, directory, start_in};
+use crate::{micros, rounded};
+
+const INSTANCE_CALLS: usize = 5_000;
+const HANDLE_CALLS: usize = 10_000;
+const STARTS: usize = 11;
+const SWAPS: usize = 100;
+const SWAP_CALLS: u64 = 1_000_000;
+const CALLERS: usize = 4;
+const LOOPS: usize = 20;
+
+pub fn run(binary: &Path, guests: Option<&Path>) -> Result<Value> {
+    let runtime = Runtime::new()?;
+    let mut figures = Map::new();
+    at_the_instance(binary, &mut figures)?;
+    through_the_room(&runtime, binary, &mut figures)?;
+    from_the_start(&runtime, binary, &mut figures)?;
+    while_swapping(&runtime, binary, &mut figures)?;
+    match guests {
+        Some(guests) => beside_a_loop(&runtime, binary, guests, &mut figures)?,
+        None => eprintln!("no guests: the loop is left out"),
+    }
+    Ok(Value::Object(figures))
+}
+
+/// About a kilobyte of talk in both languages.
+fn conversation() -> Conversation {
+    let texts = [
+        "어제 배포한 3.2.1 버전에서 결제 승인 API가 간헐적으로 504를 돌려주고 있습니다. 인그레스 쪽 타임아웃을 먼저 확인해 주세요.",
+        "checked the ingress: upstream connect errors started at 02:14 UTC, right after the node pool was resized. I rolled back the pool and error rate went from 4% to 0.1%.",
+        "그럼 원인은 노드풀 축소로 보이네요. 오토스케일 하한을 6으로 올려 두고, 알람 임계치도 같이 조정하겠습니다.",
+        "ok. I'll write down the timeline and keep an eye on the dashboards for the next hour. pod restarts are stable now, no new pages.",
+        "고객사 두 곳에서 문의가 왔는데 장애 공지 문구만 공유해 주시면 제가 답변하겠습니다. 재발 방지 대책은 내일 회의에서 정리하죠.",
+        "deploying the hotfix for the retry storm behind a flag, canary at 5% first",
+    ];
+    Conversation {
+        texts: texts.map(str::to_owned).into(),
+        participants: vec!["ruda".into(), "eden".into()],
+        tags: vec!["결제 승인 타임아웃".into()],
+    }
+}
+
+fn tool_call() -> ToolCall {
+    let step = |n: usize| Step {
+        id: format!("s{n}"),
+        content: format!("단계 {n}: read the module, change it, run its tests and note what was found"),
+        status: if n < 15 { StepStatus::Done } else { StepStatus::Pending },
+    };
+    let task = Task {
+        id: "task_1".into(),
+        description: "OAuth 로그인 구현".into(),
+        status: "in_progress".into(),
+        steps: (1..=20).map(step).collect(),
+    };
+    let agent = actor();
+    let mut arguments = Map::new();
+    arguments.insert("summary".into(), "done".into());
+    ToolCall { tool: "task_complete".into(), arguments, agent, task: Some(task) }
+}
+
+fn actor() -> Actor {
+    Actor { id: "eden".into(), role: "worker".into(), session_key: "agent:eden:main".into() }
+}
+
+fn at_the_instance(binary: &Path, figures: &mut Map<String, Value>) -> Result<()> {
+    eprintln!("at the instance …");
+    let rules = Rules::new("{}").map_err(|error| anyhow!("{}", error.message))?;
+    let given = conversation();
+    let bytes: usize = given.texts.iter().map(String::len).sum();
+    let request = || CategoriesRequest {
+        context: Context { now_ms: 0, seed: 0, deployment: "bench".into(), locale: "en".into(), budget_ms: 50 },
+        categories: CATEGORIES.map(str::to_owned).into(),
+        conversations: vec![chela_sdk::classifier::Conversation {
+            texts: given.texts.clone(),
+            participants: given.participants.clone(),
+            tags: given.tags.clone(),
+        }],
+        attrs: Vec::new(),
+    };
+    let cache = tempfile::tempdir()?;
+    let bench = Workbench::new(cache.path().to_owned(), shipped_beside(binary), binary.to_owned())?;
+    let input = json!(given);
+    // Side by side, in turns: the machine's moods meet both.
+    let (mut native, mut guest) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        for _ in 0..INSTANCE_CALLS / 5 {
+            let from = Instant::now();
+            let answer = rules.categories(request());
+            native.push(from.elapsed());
+            anyhow::ensure!(answer.is_ok(), "the classifier answers natively");
+        }
+        guest.extend(bench.time("builtin:rules", "categories", input.clone(), INSTANCE_CALLS / 5)?);
+    }
+    let guard = bench.time("builtin:stop-guard", "before-tool-call", json!(tool_call()), INSTANCE_CALLS)?;
+    let (native, guest) = (micros(&mut native, 0.5), micros(&mut guest, 0.5));
+    figures.insert("conversation_bytes".into(), json!(bytes));
+    figures.insert("categories_native_us".into(), json!(native));
+    figures.insert("categories_us".into(), json!(guest));
+    figures.insert("categories_ratio".into(), json!(rounded(guest / native)));
+    figures.insert("guard_us".into(), json!(micros(&mut guard.clone(), 0.5)));
+    Ok(())
+}
+
+fn through_the_room(runtime: &Runtime, binary: &Path, figures: &mut Map<String, Value>) -> Result<()> {
+    eprintln!("through the room …");
+    runtime.block_on(async {
+        let gateway = Gateway::start(binary, "on").await?;
+        let plugins = gateway.app.plugins().clone();
+        let (mut categories, mut guard) = (Vec::new(), Vec::new());
+        let about = About::default();
+        for _ in 0..HANDLE_CALLS {
+            let given = vec![conversation()];
+            let from = Instant::now();
+            let answered = plugins.categories(given, &about).await;
+            categories.push(from.elapsed());
+            anyhow::ensure!(answered.by.is_some(), "the classifier answers");
+        }
+        for _ in 0..HANDLE_CALLS {
+            let call = ToolCall { tool: "task_update".into(), ..tool_call() };
+            let from = Instant::now();
+            plugins.before_tool_call(call, &about, |_| Ok(())).await;
+            guard.push(from.elapsed());
+        }
+        let (categories_p99, guard_p99) = (micros(&mut categories, 0.99), micros(&mut guard, 0.99));
+        figures.insert("handle_p50_us".into(), json!(micros(&mut categories, 0.5)));
+        figures.insert("handle_p99_us".into(), json!(categories_p99.max(guard_p99)));
+        figures.insert("handle_guard_p50_us".into(), json!(micros(&mut guard, 0.5)));
+        figures.insert("handle_guard_p99_us".into(), json!(guard_p99));
+        gateway.stop().await
+    })
+}
+
+/// From nothing to an answer of every default component, with compiled code in place.
+fn from_the_start(runtime: &Runtime, binary: &Path, figures: &mut Map<String, Value>) -> Result<()> {
+    eprintln!("from the start …");
+    let (_temp, dir) = directory("on")?;
+    let mut ready: Vec<Duration> = Vec::new();
+    for _ in 0..STARTS {
+        let took = runtime.block_on(async {
+            let from = Instant::now();
+            let app = start_in(&dir, binary).await?;
+            let plugins = app.plugins();
+            let about = About::default();
+            let (classified, _, told) = tokio::join!(
+                plugins.categories(vec![conversation()], &about),
+                plugins.before_tool_call(tool_call(), &about, |_| Ok(())),
+                plugins.instructions(InstructionsInput { agent: actor() }.agent),
+            );
+            let took = from.elapsed();
+            anyhow::ensure!(classified.by.is_some() && told.by.is_some(), "every component answers");
+            app.stop().await.map_err(|error| anyhow!("{error}"))?;
+            Ok(took)
+        })?;
+        ready.push(took);
+    }
+    figures.insert("ready_ms".into(), json!(rounded(micros(&mut ready, 0.5) / 1e3)));
+    figures.insert("ready_ms_worst".into(), json!(rounded(micros(&mut ready, 1.0) / 1e3)));
+    Ok(())
+}
+
+fn while_swapping(runtime: &Runtime, binary: &Path, figures: &mut Map<String, Value>) -> Result<()> {
+    eprintln!("a million calls while swapping …");
+    let gateway = runtime.block_on(Gateway::start(binary, "off"))?;
+    let plugins = gateway.app.plugins().clone();
+    let slot: SlotName = "continuation".parse()?;
+    let (calls, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|_| {
+            let (plugins, calls, failed) = (plugins.clone(), calls.clone(), failed.clone());
+            runtime.spawn(async move {
+                while calls.fetch_add(1, Ordering::Relaxed) < SWAP_CALLS {
+                    if plugins.instructions(actor()).await.by.is_none() {
+                        failed.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            })
+        })
+        .collect();
+    // Every load has another configuration, so every one is a swap of a component whose code is in the cache.
+    let mut swap_ms = Vec::new();
+    for n in 0..SWAPS {
+        // Spread over the million calls.
+        while calls.load(Ordering::Relaxed) < SWAP_CALLS / SWAPS as u64 * n as u64 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let config = json!({ "extraInstructions": format!("swap {n}") }).as_object().cloned();
+        let load = Load { slot: slot.clone(), from: From::Source("builtin:continuation".into()), config, shadow_only: false };
+        let from = Instant::now();
+        let report = runtime.block_on(plugins.load(load))?;
+        anyhow::ensure!(report["outcome"] == "serving", "{report}");
+        swap_ms.push(from.elapsed());
+        eprint!("\r  {} of {SWAPS} swaps", n + 1);
+    }
+    eprintln!();
+    for caller in callers {
+        runtime.block_on(caller)?;
+    }
+    figures.insert("swap_calls".into(), json!(SWAP_CALLS));
+    figures.insert("swap_failed_calls".into(), json!(failed.load(Ordering::Relaxed)));
+    figures.insert("swaps".into(), json!(SWAPS));
+    figures.insert("swap_ms".into(), json!(rounded(micros(&mut swap_ms, 0.5) / 1e3)));
+    runtime.block_on(gateway.stop())
+}
+
+/// A classifier that never ends, while a thousand guard calls a second go on.
+fn beside_a_loop(runtime: &Runtime, binary: &Path, guests: &Path, figures: &mut Map<String, Value>) -> Result<()> {
+    eprintln!("beside an endless loop …");
+    let gateway = runtime.block_on(Gateway::start(binary, "off"))?;
+    let plugins = gateway.app.plugins().clone();
+    let quiet = a_thousand_a_second(runtime, &plugins, Duration::from_secs(5));
+    let bytes = std::fs::read(guests.join("unruly.wasm")).context("the guest `unruly` is not built")?;
+    let mut cut = Vec::new();
+    let stop = Arc::new(AtomicBool::new(false));
+    let slot: SlotName = "classifier".parse()?;
+    let looping = json!({ "on": "categories", "do": "loop" }).as_object().cloned();
+    let load = Load {
+        slot: slot.clone(),
+        from: From::Bytes { name: "unruly.wasm".into(), bytes },
+        config: looping,
+        shadow_only: false,
+    };
+    runtime.block_on(plugins.load(load))?;
+    let measured = {
+        let (plugins, stop) = (plugins.clone(), stop.clone());
+        runtime.spawn(async move {
+            let mut loud = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                loud.push(one_guard_call(&plugins).await);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            loud
+        })
+    };
+    let mut cut_after = 0;
+    for _ in 0..LOOPS {
+        let from = Instant::now();
+        let answered = runtime.block_on(plugins.categories(vec![conversation()], &About::default()));
+        let took = from.elapsed();
+        if answered.by.is_none() && took > Duration::from_millis(20) {
+            cut.push(took);
+            cut_after += 1;
+        }
+        // Out of probation or quarantine: loaded again, so that every call meets the loop.
+        let _ = runtime.block_on(plugins.release(slot.clone()));
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut loud = runtime.block_on(measured)?;
+    let (mut quiet, loops) = (quiet, cut_after);
+    let (quiet_p99, loud_p99) = (micros(&mut quiet, 0.99), micros(&mut loud, 0.99));
+    figures.insert("loop_cut_ms".into(), json!(rounded(micros(&mut cut, 1.0) / 1e3)));
+    figures.insert("loop_cuts".into(), json!(loops));
+    figures.insert("others_p99_us".into(), json!(quiet_p99));
+    figures.insert("others_beside_loop_p99_us".into(), json!(loud_p99));
+    figures.insert("others_ratio".into(), json!(rounded(loud_p99 / quiet_p99)));
+    runtime.block_on(gateway.stop())
+}
+
+fn a_thousand_a_second(runtime: &Runtime, plugins: &Handle, time: Duration) -> Vec<Duration> {
+    runtime.block_on(async {
+        let mut took = Vec::new();
+        let since = Instant::now();
+        while since.elapsed() < time {
+            took.push(one_guard_call(plugins).await);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        took
+    })
+}
+
+async fn one_guard_call(plugins: &Handle) -> Duration {
+    let call = tool_call();
+    let from = Instant::now();
+    let decision = plugins.before_tool_call(call, &About::default(), |_| Ok(())).await;
+    let took = from.elapsed();
+    assert!(matches!(decision, Decision::Blocked { .. }), "the guard answers");
+    took
+}
