@@ -35,8 +35,15 @@ pub struct Figures {
 
 /// A table of all of it.
 pub fn print() -> Result<()> {
-    println!("{:<24} {:<5} {:>5} {:>9} {:>10} {:>9}", "classifier", "lang", "items", "accuracy", "precision", "coverage");
-    for (name, config) in [("rules and learned", "{}"), ("rules alone", r#"{"learned": false}"#), ("learned alone", r#"{"extends": "none"}"#)] {
+    println!(
+        "{:<24} {:<5} {:>5} {:>9} {:>10} {:>9}",
+        "classifier", "lang", "items", "accuracy", "precision", "coverage"
+    );
+    for (name, config) in [
+        ("rules and learned", "{}"),
+        ("rules alone", r#"{"learned": false}"#),
+        ("learned alone", r#"{"extends": "none"}"#),
+    ] {
         for language in [None, Some("ko"), Some("en")] {
             let Figures { items, accuracy, precision, coverage } = measure(config, language)?;
             let language = language.unwrap_or("all");
@@ -81,8 +88,7 @@ fn category(
     participants: Vec<String>,
     tags: Vec<String>,
 ) -> Result<Option<String>> {
-    let context =
-        Surroundings { now_ms: 0, seed: 0, deployment: String::new(), locale: String::new(), budget_ms: 50 };
+    let context = Surroundings { now_ms: 0, seed: 0, deployment: String::new(), locale: String::new(), budget_ms: 50 };
     let conversations = vec![Conversation { texts, participants, tags }];
     let request = CategoriesRequest { context, categories: categories.to_vec(), conversations, attrs: Vec::new() };
     let mut answers = rules.categories(request).map_err(|failure| anyhow!("{failure:?}"))?;

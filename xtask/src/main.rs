@@ -41,7 +41,11 @@ enum Task {
         arguments: Vec<String>,
     },
     /// Train the classifier's weights from its training items
-    Train,
+    Train {
+        /// Write nothing: only tell whether the weights are those that training gives
+        #[arg(long)]
+        check: bool,
+    },
     /// Tell how good the classifier is on conversations that it was not made from
     Accuracy,
     /// Measure, with a release binary
@@ -77,10 +81,10 @@ fn run(arguments: Arguments) -> Result<()> {
             cargo::serve(&rest)
         }
         Task::Test { arguments: rest } => suite::run(arguments.guests, &rest),
-        Task::Train => train::run(),
+        Task::Train { check } => train::run(check),
         Task::Accuracy => accuracy::print(),
         Task::Bench { area, json } => {
-            guests::build(arguments.guests, Set::Shipped)?;
+            guests::build(arguments.guests, Set::All)?;
             bench::run(area, json)
         }
     }

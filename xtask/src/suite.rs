@@ -50,6 +50,7 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
         command.env("CHELA_SKIPPED", skipped_file());
         succeed(&mut command)
     })?;
+    phases.run("weights", || crate::train::run(true))?;
     phases.run("lints", || cargo_tool("clippy", &["clippy", "--quiet", "--all-targets", "--", "--deny", "warnings"]))
 }
 

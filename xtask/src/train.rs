@@ -47,7 +47,7 @@ struct Item {
 type Logits = [f64; CLASSES];
 
 /// Reads the items, cross-validates, trains on all of them and writes the weights.
-pub fn run() -> Result<()> {
+pub fn run(check: bool) -> Result<()> {
     let items = read(&root().join(ITEMS))?;
     println!("{} items of {ITEMS}", items.len());
     let logits = cross_validated(&items);
@@ -63,6 +63,12 @@ pub fn run() -> Result<()> {
     }
     let all: Vec<&Item> = items.iter().collect();
     let bytes = train(&all, temper, calibration);
+    if check {
+        let there = fs::read(root().join(WEIGHTS)).with_context(|| format!("cannot read {WEIGHTS}"))?;
+        ensure!(there == bytes, "{WEIGHTS} is not what the training items and rules.json5 give; run `cargo xtask train`");
+        println!("{WEIGHTS} is what training gives");
+        return Ok(());
+    }
     fs::write(root().join(WEIGHTS), &bytes).with_context(|| format!("cannot write {WEIGHTS}"))?;
     println!("wrote {} bytes to {WEIGHTS}", bytes.len());
     Ok(())

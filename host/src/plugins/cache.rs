@@ -35,6 +35,8 @@ pub enum Error {
     TooSlow,
     #[error("cannot keep its compiled code in {} ({cause}); check the directory's owner and rights, and the disk", path.display())]
     Write { path: PathBuf, cause: std::io::Error },
+    #[error("others can write in {}, where compiled code lies; run `chmod 700 {}`", path.display(), path.display())]
+    Rights { path: PathBuf },
     #[error("its compiled code {} does not load: {said}", path.display())]
     Load { path: PathBuf, said: String },
 }
@@ -64,6 +66,10 @@ impl Cache {
         {
             return Ok(component);
         }
+        chela_storage::make_private_dir(&self.dir).map_err(|cause| Error::Write { path: self.dir.clone(), cause })?;
+        if !is_ours_alone(&self.dir) {
+            return Err(Error::Rights { path: self.dir.clone() });
+        }
         let path = self.dir.join(&name);
         if path.is_file() {
             match load(&self.engine, &path) {
@@ -71,7 +77,6 @@ impl Cache {
                 Err(error) => tracing::warn!(%error, "compiled again"),
             }
         }
-        chela_storage::make_private_dir(&self.dir).map_err(|cause| Error::Write { path: self.dir.clone(), cause })?;
         self.compile(source, bytes, &path)?;
         self.keep_few();
         load(&self.engine, &path)
@@ -98,7 +103,8 @@ impl Cache {
     fn run_compiler(&self, source: &str, path: &Path) -> Result<(), Error> {
         tracing::info!(source, "compiling");
         let mut command = Command::new(&self.compiler);
-        command.args(["plugin", "compile", source, "--to"]).arg(path);
+        // The state directory is named so that the child looks for no home.
+        command.args(["plugin", "compile", source, "--to"]).arg(path).arg("--state-dir").arg(&self.dir);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let spawned = command.spawn();
         let mut child = spawned.map_err(|cause| Error::Spawn { program: self.compiler.clone(), cause })?;

@@ -68,6 +68,11 @@ pub(super) struct Passed {
     pub(super) said: String,
 }
 
+/// Passes through wasmtime when the guest ends itself.
+#[derive(Debug, thiserror::Error)]
+#[error("it called exit")]
+pub(super) struct Exited;
+
 impl Passed {
     pub(super) fn new(limit: Limit, said: impl Into<String>) -> Self {
         Self { limit, said: said.into() }
@@ -96,6 +101,9 @@ impl Failure {
     pub(super) fn of(error: &wasmtime::Error, panicked: Option<&str>) -> Self {
         if let Some(passed) = error.downcast_ref::<Passed>() {
             return Self::Limit { limit: passed.limit, said: passed.said.clone() };
+        }
+        if error.is::<Exited>() {
+            return Self::Trapped { said: Exited.to_string() };
         }
         match error.downcast_ref::<Trap>() {
             Some(Trap::StackOverflow) => Self::Limit { limit: Limit::Stack, said: "the calls nest too deep".into() },

@@ -217,8 +217,9 @@ impl Loader {
         }
         self.applied.insert(slot.name.clone(), digest.clone());
         if loaded.is_ok() && known.is_none() {
-            let record = Record { over: digest, ..Record::default() };
-            self.records.slots.insert(slot.name.to_string(), record);
+            // What was bound over another binding is void; what served before it can still be gone back to.
+            let record = self.record_of(&slot.name);
+            (record.over, record.current) = (digest, None);
             self.save();
         }
     }
@@ -275,7 +276,9 @@ impl Loader {
 
     /// A changed rule file of the default classifier.
     fn take_up_rules(&mut self, slot: &Arc<Slot>, serving: &Generation) {
-        let ours = slot.name == SlotName::Classifier && serving.identity.source == DEFAULT_CLASSIFIER;
+        // The file is a part of the configuration's binding: what an operator has bound over that is not its concern.
+        let overridden = self.records.slots.get(&slot.name.to_string()).is_some_and(|record| record.current.is_some());
+        let ours = slot.name == SlotName::Classifier && serving.identity.source == DEFAULT_CLASSIFIER && !overridden;
         let Some(binding) = self.binding_of(&slot.name).filter(|binding| ours && binding.config.is_empty()) else {
             return;
         };
@@ -288,7 +291,7 @@ impl Loader {
         };
         if Value::Object(wanted.config.clone()).to_string() != serving.config {
             // Told where every failure of a load is told.
-            let _ = self.load(slot, &wanted, Why::File);
+            let _ = self.load(slot, &wanted, Why::Config);
         }
     }
 

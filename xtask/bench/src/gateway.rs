@@ -30,12 +30,8 @@ pub fn directory(record: &str) -> Result<(tempfile::TempDir, StateDir)> {
 }
 
 pub async fn start_in(dir: &StateDir, binary: &Path) -> Result<App> {
-    let options = Options {
-        dir: dir.clone(),
-        clock: Clock::system(),
-        listen: PerPort::default(),
-        compiler: binary.to_owned(),
-    };
+    let options =
+        Options { dir: dir.clone(), clock: Clock::system(), listen: PerPort::default(), compiler: binary.to_owned() };
     App::start(options).await.map_err(|error| anyhow!("{error}"))
 }
 
