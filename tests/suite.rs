@@ -10,6 +10,7 @@ mod cases {
     mod edge;
     mod health;
     mod kill;
+    mod plugins_http;
     mod scripts;
     mod start;
     mod websocket;

@@ -98,6 +98,13 @@ pub struct About {
     pub agent: Option<String>,
 }
 
+impl About {
+    /// Whether it names something that people ask about.
+    fn is_named(&self) -> bool {
+        self.task.is_some() || self.job.is_some() || self.work_session.is_some()
+    }
+}
+
 /// An answer, and whose it is: none when the gateway fell back on its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answered<T> {
@@ -606,10 +613,10 @@ impl Room {
         took: Duration,
         about: &About,
     ) {
-        let output = serde_json::to_value(output).expect("an answer is plain JSON");
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let decisions = self.settings.current().config.decisions.clone();
-        if self.is_told::<C>(&output, about) {
+        let settings = self.settings.current();
+        let decisions = &settings.config.decisions;
+        if C::is_notable(output, about.is_named()) || self.is_sampled() {
             let facts = json!({
                 "export": C::EXPORT, "plugin": plugin, "digest": asked.digest, "answer": output, "micros": micros,
                 "taskId": about.task, "jobId": about.job, "workSessionId": about.work_session, "agent": about.agent,
@@ -617,27 +624,15 @@ impl Room {
             self.tell(Kind::PolicyDecided, slot, facts);
         }
         if decisions.record == Switch::On {
-            let recorded = Recorded {
-                ts: self.clock.now(),
-                export: C::EXPORT.into(),
-                digest: asked.digest.clone(),
-                component: plugin.clone(),
-                micros,
-                input: serde_json::from_slice(&asked.input).unwrap_or(Value::Null),
-                output,
-            };
-            self.recorder.decision(&slot.name.to_string(), &recorded, decisions.megabytes);
+            let output = serde_json::to_vec(output).expect("an answer is plain JSON");
+            let (ts, digest) = (self.clock.now(), asked.digest.as_str());
+            let head = record::Head { ts, export: C::EXPORT, digest, component: plugin, micros };
+            self.recorder.decision(&slot.name.to_string(), &head, &asked.input, &output, decisions.megabytes);
         }
     }
 
-    /// Blocks, continuations and what names its subject are always told; of the rest, samples.
-    fn is_told<C: Call>(&self, output: &Value, about: &About) -> bool {
-        let named = about.task.is_some() || about.job.is_some() || about.work_session.is_some();
-        match C::EXPORT {
-            Next::EXPORT => true,
-            BeforeToolCall::EXPORT if output["verdict"] != "allow" => true,
-            Categories::EXPORT if named => true,
-            _ => self.sampled.fetch_add(1, std::sync::atomic::Ordering::Relaxed).is_multiple_of(SAMPLE),
-        }
+    /// Every so many of the answers that nobody is likely to ask about.
+    fn is_sampled(&self) -> bool {
+        self.sampled.fetch_add(1, std::sync::atomic::Ordering::Relaxed).is_multiple_of(SAMPLE)
     }
 }

@@ -65,7 +65,10 @@ pub fn run(check: bool) -> Result<()> {
     let bytes = train(&all, temper, calibration);
     if check {
         let there = fs::read(root().join(WEIGHTS)).with_context(|| format!("cannot read {WEIGHTS}"))?;
-        ensure!(there == bytes, "{WEIGHTS} is not what the training items and rules.json5 give; run `cargo xtask train`");
+        ensure!(
+            there == bytes,
+            "{WEIGHTS} is not what the training items and rules.json5 give; run `cargo xtask train`"
+        );
         println!("{WEIGHTS} is what training gives");
         return Ok(());
     }

@@ -39,6 +39,17 @@ pub struct Recorded {
     pub output: Value,
 }
 
+/// A decision without its input and output, which follow it in the line.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Head<'a> {
+    pub(super) ts: Timestamp,
+    pub(super) export: &'a str,
+    pub(super) digest: &'a str,
+    pub(super) component: &'a Identity,
+    pub(super) micros: u64,
+}
+
 pub(super) struct Recorder {
     dir: StateDir,
     sender: Mutex<Option<SyncSender<Entry>>>,
@@ -69,8 +80,15 @@ impl Recorder {
         })
     }
 
-    pub(super) fn decision(&self, slot: &str, decision: &Recorded, megabytes: u32) {
-        let text = serde_json::to_vec(decision).expect("a decision is plain JSON");
+    /// Writes a decision down; `input` and `output` are JSON already.
+    pub(super) fn decision(&self, slot: &str, head: &Head<'_>, input: &[u8], output: &[u8], megabytes: u32) {
+        let mut text = serde_json::to_vec(head).expect("a decision is plain JSON");
+        text.pop();
+        text.reserve(input.len() + output.len() + 32);
+        for (name, value) in [(&b",\"input\":"[..], input), (&b",\"output\":"[..], output), (b"}", b"")] {
+            text.extend_from_slice(name);
+            text.extend_from_slice(value);
+        }
         self.send(Entry::Line { path: self.decisions_of(slot), text, bytes_max: u64::from(megabytes) << 20 });
     }
 

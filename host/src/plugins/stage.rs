@@ -106,14 +106,7 @@ impl Stage {
         let id = GENERATIONS.fetch_add(1, Ordering::Relaxed);
         let (slot, grants) = (wanted.slot.clone(), inspection.grants.clone());
         let generation = Generation::new(id, slot, identity, template, wanted.limits, config, grants);
-        for _ in 0..instances {
-            let name = || generation.identity.name.clone();
-            let instance = generation.make(&mut lines).map_err(|unmade| match unmade {
-                Unmade::Config { path, message } => Error::Config { name: name(), path, message },
-                Unmade::Failed(failure) => Error::Configure { name: name(), failure },
-            })?;
-            generation.give_back(instance);
-        }
+        make_instances(&generation, instances, &mut lines)?;
         Ok(Staged {
             generation: Arc::new(generation),
             bytes,
@@ -123,6 +116,29 @@ impl Stage {
             lines,
         })
     }
+}
+
+/// Configured instances, made side by side: each takes its time over its configuration.
+fn make_instances(generation: &Generation, count: usize, lines: &mut Vec<Line>) -> Result<(), Error> {
+    let name = || generation.identity.name.clone();
+    let make = || {
+        let mut lines = Vec::new();
+        (generation.make(&mut lines), lines)
+    };
+    let made = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..count).map(|_| scope.spawn(make)).collect();
+        let first = (count > 0).then(make);
+        let others = others.into_iter().map(|other| other.join().expect("making an instance does not panic"));
+        first.into_iter().chain(others.collect::<Vec<_>>()).collect::<Vec<_>>()
+    });
+    for (instance, logged) in made {
+        lines.extend(logged);
+        generation.give_back(instance.map_err(|unmade| match unmade {
+            Unmade::Config { path, message } => Error::Config { name: name(), path, message },
+            Unmade::Failed(failure) => Error::Configure { name: name(), failure },
+        })?);
+    }
+    Ok(())
 }
 
 /// As many as can run at once.

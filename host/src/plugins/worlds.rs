@@ -42,6 +42,11 @@ pub(super) trait Call: 'static {
 
     /// What the answer means, or why it means nothing.
     fn check(answer: Self::Answer, input: &Self::Input) -> Result<Self::Output, String>;
+
+    /// Whether every such answer is told as an event; `named` when the question was about a task, a job or a work session.
+    fn is_notable(_output: &Self::Output, _named: bool) -> bool {
+        false
+    }
 }
 
 pub(super) struct Roles;
@@ -135,6 +140,10 @@ impl Call for Categories {
         same_count(answer.classifications.len(), input.conversations.len(), "classifications", "conversations")?;
         answer.classifications.into_iter().map(|given| classified(given, input)).collect()
     }
+
+    fn is_notable(_output: &Self::Output, named: bool) -> bool {
+        named
+    }
 }
 
 fn classified(given: classification::Classification, input: &CategoriesInput) -> Result<Classification, String> {
@@ -224,6 +233,10 @@ impl Call for BeforeToolCall {
             tool_guard::Verdict::Other(_) => Err("`other` is no verdict".into()),
         }
     }
+
+    fn is_notable(output: &Verdict, _named: bool) -> bool {
+        *output != Verdict::Allow
+    }
 }
 
 impl Call for Instructions {
@@ -308,6 +321,10 @@ impl Call for Next {
             prompts::Action::Backoff(ms) => Ok(Action::Backoff { ms }),
             prompts::Action::Other(_) => Err("`other` is no action".into()),
         }
+    }
+
+    fn is_notable(_output: &Action, _named: bool) -> bool {
+        true
     }
 }
 

@@ -182,9 +182,9 @@ fn speed() {
 #[test]
 fn conversations_that_no_rule_was_made_from_are_classified_as_promised() {
     let (mut claims, mut right, mut with_category) = (0, 0, 0);
-    let items = include_str!("../corpus/held-out.ndjson").lines().map(|line| {
-        serde_json::from_str::<serde_json::Value>(line).expect("a line is JSON")
-    });
+    let items = include_str!("../corpus/held-out.ndjson")
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a line is JSON"));
     for item in items {
         let strings = |key: &str| -> Vec<String> { serde_json::from_value(item[key].clone()).expect("strings") };
         let (texts, participants, tags) = (strings("texts"), strings("participants"), strings("tags"));
