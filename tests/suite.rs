@@ -10,6 +10,9 @@ mod cases {
     mod edge;
     mod health;
     mod kill;
+    mod plugins_guards;
+    mod plugins_limits;
+    mod plugins_refusals;
     mod scripts;
     mod start;
     mod websocket;
