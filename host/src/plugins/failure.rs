@@ -74,6 +74,11 @@ impl Passed {
     }
 }
 
+/// Passes through wasmtime when a component ends itself.
+#[derive(Debug, thiserror::Error)]
+#[error("it called exit")]
+pub(super) struct Exited;
+
 impl Failure {
     /// The word for events, metrics and statistics.
     pub fn kind(&self) -> &'static str {
@@ -96,6 +101,9 @@ impl Failure {
     pub(super) fn of(error: &wasmtime::Error, panicked: Option<&str>) -> Self {
         if let Some(passed) = error.downcast_ref::<Passed>() {
             return Self::Limit { limit: passed.limit, said: passed.said.clone() };
+        }
+        if let Some(exited) = error.downcast_ref::<Exited>() {
+            return Self::Trapped { said: exited.to_string() };
         }
         match error.downcast_ref::<Trap>() {
             Some(Trap::StackOverflow) => Self::Limit { limit: Limit::Stack, said: "the calls nest too deep".into() },

@@ -8,7 +8,7 @@ use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker, ResourceDynamic, ResourceType, Type, Val};
 use wasmtime::{AsContextMut, Engine, StoreContextMut};
 
-use super::failure::{Limit, Passed};
+use super::failure::{Exited, Limit, Passed};
 use super::instance::Guest;
 
 const RANDOM_BYTES_MAX: u64 = 64 * 1024;
@@ -50,11 +50,11 @@ pub(super) fn add_to_linker(
                                 Answer::OkValue(value) => Val::Result(Ok(Some(Box::new(value.clone())))),
                                 Answer::Nothing => default(&mut store, &ty)?,
                                 Answer::End(limit, said) => return Err(Passed::new(*limit, said.clone()).into()),
-                                Answer::Exit => return Err(wasmtime::Error::msg("the component called exit")),
+                                Answer::Exit => return Err(Exited.into()),
                             };
                         }
                         if let Answer::Exit = answer {
-                            return Err(wasmtime::Error::msg("the component called exit"));
+                            return Err(Exited.into());
                         }
                         params.iter().try_for_each(|param| release(&mut store, param))
                     })?;
