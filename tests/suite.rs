@@ -10,9 +10,13 @@ mod cases {
     mod edge;
     mod health;
     mod kill;
+    mod plugins_files;
     mod plugins_guards;
+    mod plugins_health;
     mod plugins_limits;
     mod plugins_refusals;
+    mod plugins_swapping;
+    mod plugins_wasi;
     mod scripts;
     mod start;
     mod websocket;

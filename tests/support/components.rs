@@ -70,6 +70,9 @@ pub fn stamped(component: &[u8], stamp: &str) -> Vec<u8> {
 pub struct Handmade<'a> {
     pub name: &'a str,
     pub version: &'a str,
+    /// Imported functions, and the world's item that goes with them.
+    pub imports: &'a str,
+    pub import: &'a str,
     /// Beside the memory: a start function, a table.
     pub items: &'a str,
     pub pages: u32,
@@ -79,8 +82,6 @@ pub struct Handmade<'a> {
     pub categories: &'a str,
     pub category: &'a str,
     pub reason: &'a [u8],
-    /// A further world item, such as an import of WASI.
-    pub import: &'a str,
 }
 
 impl Default for Handmade<'_> {
@@ -88,6 +89,8 @@ impl Default for Handmade<'_> {
         Self {
             name: "handmade",
             version: "1.0.0",
+            imports: "",
+            import: "",
             items: "",
             pages: 64,
             describe: "",
@@ -95,7 +98,6 @@ impl Default for Handmade<'_> {
             categories: "",
             category: "qa_validation",
             reason: b"by hand",
-            import: "",
         }
     }
 }
@@ -138,9 +140,9 @@ impl Handmade<'_> {
         // primary, secondary, sub-tags; then the confidence, which is aligned to 8, the source and the reason.
         let classification = [1, category[0], category[1], 0, 0, 0, 0, 0, 0, 0x3fe0_0000, 0, reason[0], reason[1], 0];
         let call = "(param i64 i64 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)";
-        let Self { items, pages, describe, configure, categories, .. } = self;
+        let Self { imports, items, pages, describe, configure, categories, .. } = self;
         let text = format!(
-            r#"(module
+            r#"(module {imports}
                 (memory (export "memory") {pages})
                 (global $next (mut i32) (i32.const 65536))
                 {items}
