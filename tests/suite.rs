@@ -8,9 +8,17 @@ mod cases {
     mod config;
     mod docs;
     mod edge;
+    mod guide;
     mod health;
     mod kill;
+    mod plugins_files;
+    mod plugins_guards;
+    mod plugins_health;
     mod plugins_http;
+    mod plugins_limits;
+    mod plugins_refusals;
+    mod plugins_swapping;
+    mod plugins_wasi;
     mod scripts;
     mod start;
     mod websocket;

@@ -249,33 +249,22 @@ impl Handle {
             let input = Arc::new(call.clone());
             let answered = self.ask_slot::<BeforeToolCall>(slot, &input, about).await;
             let verdict = match answered {
-                Ok(answered) => answered.answer,
+                Ok(answered) => match unfit(&answered.answer, &fits) {
+                    None => answered.answer,
+                    Some(why) => {
+                        self.note_invalid(slot, &why).await;
+                        instead(slot, guard, &call, &why)
+                    }
+                },
                 // The operator has taken it out.
                 Err(Unanswered::Idle(Idle::Disabled)) => Verdict::Allow,
-                Err(why) => match slot.on_failure() {
-                    OnFailure::Allow => Verdict::Allow,
-                    OnFailure::Builtin => fallback::before_tool_call(&call),
-                    OnFailure::Block => fallback::guard_failed(guard, &why.words()),
-                },
+                Err(why) => instead(slot, guard, &call, &why.words()),
             };
             match verdict {
                 Verdict::Allow => {}
                 Verdict::AllowWith { warning } => warnings.push(warning),
                 Verdict::Block(block) => return Decision::Blocked { guard: guard.clone(), block },
-                Verdict::Rewrite { arguments } => match fits(&arguments) {
-                    Ok(()) => call.arguments = arguments,
-                    Err(said) => {
-                        let why = format!("it rewrote the arguments to what the tool does not take: {said}");
-                        self.note_invalid(slot, &why);
-                        match slot.on_failure() {
-                            OnFailure::Block => {
-                                let Verdict::Block(block) = fallback::guard_failed(guard, &why) else { continue };
-                                return Decision::Blocked { guard: guard.clone(), block };
-                            }
-                            OnFailure::Builtin | OnFailure::Allow => {}
-                        }
-                    }
-                },
+                Verdict::Rewrite { arguments } => call.arguments = arguments,
             }
         }
         Decision::Run { arguments: call.arguments, warnings }
@@ -352,29 +341,10 @@ impl Handle {
                     room.decided::<C>(slot, &generation.identity, &asked, &output, cost.took, about);
                     return Ok(Answered { answer: output, by: Some(generation.identity.clone()) });
                 }
-                Err(failure) => {
-                    let response = slot.failed(generation.id, &failure, now);
-                    room.note_failure(slot, &generation.identity, C::EXPORT, &failure);
-                    match response {
-                        Response::Stale => {}
-                        Response::RolledBack { to } => {
-                            let failed = generation.identity.clone();
-                            let facts = json!({ "plugin": to, "from": failed, "reason": failure.to_string() });
-                            room.tell(Kind::PluginRolledBack, slot, facts);
-                            self.send(Command::RolledBack { slot: slot.name.clone(), failed }).await;
-                        }
-                        Response::Quarantined => {
-                            let facts = json!({ "plugin": generation.identity, "reason": failure.to_string() });
-                            room.tell(Kind::PluginQuarantined, slot, facts);
-                            room.fell_back(slot, C::EXPORT, &failure.to_string(), true);
-                            return Err(Unanswered::Failed(failure));
-                        }
-                        Response::Fallback => {
-                            room.fell_back(slot, C::EXPORT, &failure.to_string(), true);
-                            return Err(Unanswered::Failed(failure));
-                        }
-                    }
-                }
+                Err(failure) => match self.note_failed(slot, &generation, C::EXPORT, &failure).await {
+                    Response::Stale | Response::RolledBack { .. } => {}
+                    Response::Quarantined | Response::Fallback => return Err(Unanswered::Failed(failure)),
+                },
             }
         }
         let failure = Failure::Busy { waited: Duration::ZERO };
@@ -382,12 +352,40 @@ impl Handle {
         Err(Unanswered::Failed(failure))
     }
 
-    /// An answer that only its user could tell to be wrong.
-    fn note_invalid(&self, slot: &Slot, why: &str) {
+    /// An answer that only its user could tell to be wrong: a failure with all that follows from one.
+    async fn note_invalid(&self, slot: &Slot, why: &str) {
         let Some(generation) = slot.bound() else { return };
         let failure = Failure::Invalid { said: why.to_owned() };
-        slot.failed(generation.id, &failure, self.0.room.clock.elapsed());
-        self.0.room.note_failure(slot, &generation.identity, BeforeToolCall::EXPORT, &failure);
+        self.note_failed(slot, &generation, BeforeToolCall::EXPORT, &failure).await;
+    }
+
+    /// Counts and tells a failure; says what the slot did about it.
+    async fn note_failed(
+        &self,
+        slot: &Slot,
+        generation: &generation::Generation,
+        export: &str,
+        failure: &Failure,
+    ) -> Response {
+        let room = &self.0.room;
+        let response = slot.failed(generation.id, failure, room.clock.elapsed());
+        room.note_failure(slot, &generation.identity, export, failure);
+        match &response {
+            Response::Stale => {}
+            Response::RolledBack { to } => {
+                let failed = generation.identity.clone();
+                let facts = json!({ "plugin": to, "from": failed, "reason": failure.to_string() });
+                room.tell(Kind::PluginRolledBack, slot, facts);
+                self.send(Command::RolledBack { slot: slot.name.clone(), failed }).await;
+            }
+            Response::Quarantined => {
+                let facts = json!({ "plugin": generation.identity, "reason": failure.to_string() });
+                room.tell(Kind::PluginQuarantined, slot, facts);
+                room.fell_back(slot, export, &failure.to_string(), true);
+            }
+            Response::Fallback => room.fell_back(slot, export, &failure.to_string(), true),
+        }
+        response
     }
 
     /// Every slot, with what serves in it.
@@ -512,6 +510,22 @@ impl Unanswered {
             Self::Failed(failure) => failure.to_string(),
         }
     }
+}
+
+/// What a guard's failure means for a tool call.
+fn instead(slot: &Slot, guard: &str, call: &ToolCall, why: &str) -> Verdict {
+    match slot.on_failure() {
+        OnFailure::Allow => Verdict::Allow,
+        OnFailure::Builtin => fallback::before_tool_call(call),
+        OnFailure::Block => fallback::guard_failed(guard, why),
+    }
+}
+
+/// Why rewritten arguments are of no use.
+fn unfit(verdict: &Verdict, fits: impl Fn(&Map<String, Value>) -> Result<(), String>) -> Option<String> {
+    let Verdict::Rewrite { arguments } = verdict else { return None };
+    let said = fits(arguments).err()?;
+    Some(format!("it rewrote the arguments to what the tool does not take: {said}"))
 }
 
 /// An input with its name.

@@ -2,8 +2,10 @@
 //! well or badly. Keeps true: a test that ends has left no task, no open file and no stray file behind.
 
 mod binary;
+pub mod components;
 mod dir;
 mod host;
+mod plugins;
 mod raw;
 mod tools;
 mod ws;
@@ -11,6 +13,7 @@ mod ws;
 pub use binary::{Binary, Finished, chela, chela_command};
 pub use dir::TestDir;
 pub use host::TestHost;
+pub use plugins::{guest, guest_bytes, path_of};
 pub use raw::RawHttp;
 pub use tools::have;
 pub use ws::{WebSocket, WsRefused};

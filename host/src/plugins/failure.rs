@@ -68,16 +68,16 @@ pub(super) struct Passed {
     pub(super) said: String,
 }
 
-/// Passes through wasmtime when the guest ends itself.
-#[derive(Debug, thiserror::Error)]
-#[error("it called exit")]
-pub(super) struct Exited;
-
 impl Passed {
     pub(super) fn new(limit: Limit, said: impl Into<String>) -> Self {
         Self { limit, said: said.into() }
     }
 }
+
+/// Passes through wasmtime when a component ends itself.
+#[derive(Debug, thiserror::Error)]
+#[error("it called exit")]
+pub(super) struct Exited;
 
 impl Failure {
     /// The word for events, metrics and statistics.
@@ -102,8 +102,8 @@ impl Failure {
         if let Some(passed) = error.downcast_ref::<Passed>() {
             return Self::Limit { limit: passed.limit, said: passed.said.clone() };
         }
-        if error.is::<Exited>() {
-            return Self::Trapped { said: Exited.to_string() };
+        if let Some(exited) = error.downcast_ref::<Exited>() {
+            return Self::Trapped { said: exited.to_string() };
         }
         match error.downcast_ref::<Trap>() {
             Some(Trap::StackOverflow) => Self::Limit { limit: Limit::Stack, said: "the calls nest too deep".into() },

@@ -87,10 +87,10 @@ impl Generation {
         }
     }
 
-    /// Whether an instance is free, or will never be.
+    /// Whether an instance is free, or will never be: who waits for one of a retired version asks the next at once.
     pub(super) fn is_takeable(&self) -> bool {
         let spares = self.lock();
-        !spares.free.is_empty() || spares.broken.is_some()
+        !spares.free.is_empty() || spares.broken.is_some() || spares.retired
     }
 
     pub(super) fn broken(&self) -> Option<Failure> {

@@ -77,10 +77,6 @@ impl Health {
     pub(super) fn is_on_probation(&self) -> bool {
         self.probation.is_some()
     }
-
-    pub(super) fn release(&mut self) {
-        *self = Self::default();
-    }
 }
 
 #[cfg(test)]
@@ -90,16 +86,13 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn ten_failures_within_a_minute_are_quarantine_and_release_ends_it() {
+    fn ten_failures_within_a_minute_are_quarantine() {
         let mut health = Health::default();
         for n in 0..9 {
             assert_eq!(health.failed(SECOND * n), Consequence::Fallback);
         }
         assert_eq!(health.failed(SECOND * 9), Consequence::Quarantine);
         assert!(health.is_quarantined());
-        health.release();
-        assert!(!health.is_quarantined());
-        assert_eq!(health.failed(SECOND * 10), Consequence::Fallback);
     }
 
     #[test]

@@ -153,8 +153,12 @@ fn facts(resolve: &Resolve, world: WorldId) -> Facts {
 }
 
 fn worlds(resolve: &Resolve, facts: &Facts) -> Result<Vec<World>, Refused> {
-    for (name, id) in &facts.exports {
-        check_export(resolve, name, *id)?;
+    let refused = facts.exports.iter().filter_map(|(name, id)| check_export(resolve, name, *id).err());
+    let mut refused: Vec<Refused> = refused.collect();
+    // Of several refusals, one that names a difference says most.
+    refused.sort_by_key(|refused| matches!(refused, Refused::Version { difference, .. } if difference.is_empty()));
+    if let Some(first) = refused.into_iter().next() {
+        return Err(first);
     }
     let has = |interface: &str| facts.exports.iter().any(|(name, _)| *name == full_name(interface));
     let worlds: Vec<World> = World::ALL.into_iter().filter(|world| has(interface_of(*world))).collect();

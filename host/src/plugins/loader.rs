@@ -122,7 +122,7 @@ impl Loader {
 
     pub(super) fn run(mut self, commands: &Receiver<Command>) {
         self.reconcile();
-        self.records.drop_unneeded(&self.room.dir);
+        self.drop_unneeded();
         for command in commands {
             match command {
                 Command::Apply(config) => {
@@ -232,7 +232,8 @@ impl Loader {
             *hash != bound.hash && !record.is_some_and(|record| record.refused.contains(hash))
         });
         if let Some((_, source)) = from_file {
-            let wanted = self.wanted_of(slot, bound, source, limits);
+            let mut wanted = self.wanted_of(slot, bound, source, limits);
+            wanted.sha256 = self.pin_of(&slot.name, bound);
             if self.load(slot, &wanted, Why::File).is_ok() {
                 return Ok(());
             }
@@ -255,7 +256,10 @@ impl Loader {
 
     fn take_up_files(&mut self) {
         for slot in self.room.slots() {
-            let Some(serving) = slot.bound() else { continue };
+            let Some(serving) = slot.bound() else {
+                self.try_again(&slot);
+                continue;
+            };
             let bound = bound_of(&serving);
             let record = self.records.slots.get(&slot.name.to_string()).cloned().unwrap_or_default();
             if let Some((hash, source)) = self.file_of(&bound)
@@ -265,13 +269,42 @@ impl Loader {
             {
                 let limits = self.limits_of(&slot.name);
                 let mut wanted = self.wanted_of(&slot, &bound, source, limits);
-                wanted.sha256 = self.binding_of(&slot.name).and_then(|binding| binding.sha256);
+                wanted.sha256 = self.pin_of(&slot.name, &bound);
                 if self.load(&slot, &wanted, Why::File).is_err() {
                     self.rejected.insert(slot.name.clone(), hash);
                 }
             }
+            // What was refused has been put back to what serves.
+            if self.rejected.contains_key(&slot.name)
+                && self.file_of(&bound).is_some_and(|(hash, _)| hash == bound.hash)
+            {
+                self.rejected.remove(&slot.name);
+                slot.forget_problem();
+            }
             self.take_up_rules(&slot, &serving);
         }
+    }
+
+    /// A slot whose file could not be loaded, once the file is another one.
+    fn try_again(&mut self, slot: &Arc<Slot>) {
+        let record = self.records.slots.get(&slot.name.to_string()).cloned().unwrap_or_default();
+        let Some(binding) = self.binding_of(&slot.name).filter(|_| !record.disabled) else { return };
+        let path = match Source::parse(&binding.source, &self.room.dir.plugins()) {
+            Source::File(path) => path,
+            Source::Builtin(_) if slot.name == SlotName::Classifier => self.room.dir.rules(),
+            Source::Builtin(_) => return,
+        };
+        if self.is_news(&slot.name, &path) {
+            self.applied.remove(&slot.name);
+            self.take_up_binding(slot, Some(&binding));
+        }
+    }
+
+    /// Whether a file's content is another than the one that was last seen here without success.
+    fn is_news(&mut self, name: &SlotName, path: &Path) -> bool {
+        let content = source::read_file(path, self.config.plugins.file_bytes);
+        let hash = content.map_or_else(|_| String::new(), |bytes| inspect::hash(&bytes));
+        self.rejected.insert(name.clone(), hash.clone()).is_none_or(|before| before != hash)
     }
 
     /// A changed rule file of the default classifier.
@@ -282,6 +315,9 @@ impl Loader {
         let Some(binding) = self.binding_of(&slot.name).filter(|binding| ours && binding.config.is_empty()) else {
             return;
         };
+        if !self.is_news(&slot.name, &self.room.dir.rules()) {
+            return;
+        }
         let wanted = match self.wanted(slot, &binding) {
             Ok(wanted) => wanted,
             Err(error) => {
@@ -292,6 +328,8 @@ impl Loader {
         if Value::Object(wanted.config.clone()).to_string() != serving.config {
             // Told where every failure of a load is told.
             let _ = self.load(slot, &wanted, Why::Config);
+        } else {
+            slot.forget_problem();
         }
     }
 
@@ -345,7 +383,7 @@ impl Loader {
             slots.push(slot.clone());
             self.room.publish(slots);
         }
-        self.records.drop_unneeded(&self.room.dir);
+        self.drop_unneeded();
         loaded.map(|report| json!(report))
     }
 
@@ -387,6 +425,7 @@ impl Loader {
     fn disable(&mut self, name: &SlotName) -> Result<Value, Error> {
         let slot = self.slot(name)?;
         let served = slot.disable();
+        self.waiting.remove(name);
         self.record_of(name).disabled = true;
         self.save();
         let plugin = served.map(|generation| generation.identity.clone());
@@ -396,6 +435,9 @@ impl Loader {
 
     fn enable(&mut self, name: &SlotName) -> Result<Value, Error> {
         let slot = self.slot(name)?;
+        if slot.component().is_ok() {
+            return Ok(json!(slot.view()));
+        }
         self.record_of(name).disabled = false;
         let bound = self.record_of(name).current.clone();
         let _ = slot.empty();
@@ -413,7 +455,7 @@ impl Loader {
 
     fn accept(&mut self, name: &SlotName) -> Result<Value, Error> {
         let slot = self.slot(name)?;
-        let wanted = self.waiting.remove(name).ok_or_else(|| Error::NothingWaits { slot: name.to_string() })?;
+        let wanted = self.waiting.get(name).cloned().ok_or_else(|| Error::NothingWaits { slot: name.to_string() })?;
         let report = self.load(&slot, &wanted, Why::Operator { shadow_only: false, accepted: true })?;
         Ok(json!(report))
     }
@@ -441,10 +483,10 @@ impl Loader {
 
     fn release(&mut self, name: &SlotName) -> Result<Value, Error> {
         let slot = self.slot(name)?;
-        if !slot.release() {
+        if !slot.is_quarantined() {
             return Err(Error::NotQuarantined { slot: name.to_string() });
         }
-        // Instances that were lost meanwhile are made again, with all that a load checks.
+        // Instances that were lost meanwhile are made again, with all that a load checks; only then is it released.
         if let Some(serving) = slot.bound() {
             let bound = bound_of(&serving);
             let source = match Source::parse(&bound.source, Path::new("")) {
@@ -517,6 +559,7 @@ impl Loader {
         let new = staged.generation.clone();
         let probation_from = (why != Why::Unload).then(|| self.room.clock.elapsed());
         let old = slot.swap(new.clone(), probation_from);
+        self.waiting.remove(&slot.name);
         *slot.stats.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
         slot.settle();
         self.remember(slot, &new, old.as_deref(), why);
@@ -566,10 +609,22 @@ impl Loader {
             record.current = Some(bound_of(new));
         }
         self.save();
-        self.records.drop_unneeded(&self.room.dir);
+        self.drop_unneeded();
+    }
+
+    /// Keeps what serves and what waits as well: a release, a rollback or an acceptance needs it again.
+    fn drop_unneeded(&self) {
+        let serving = self.room.slots().into_iter().filter_map(|slot| slot.bound());
+        let serving = serving.map(|generation| kept(&self.room.dir, &generation.identity.hash));
+        let waiting = self.waiting.values().filter_map(|wanted| match &wanted.source {
+            Source::File(path) => Some(path.clone()),
+            Source::Builtin(_) => None,
+        });
+        self.records.drop_unneeded(&self.room.dir, serving.chain(waiting));
     }
 
     fn forget(&mut self, slot: &Slot) {
+        self.waiting.remove(&slot.name);
         let served = slot.empty().map(|generation| generation.identity.clone());
         self.applied.remove(&slot.name);
         self.records.slots.remove(&slot.name.to_string());
@@ -598,6 +653,11 @@ impl Loader {
 
     fn binding_of(&self, name: &SlotName) -> Option<Binding> {
         desired(&self.config).into_iter().find(|(known, ..)| known == name).and_then(|(_, binding, _)| binding)
+    }
+
+    /// What the file of a binding must be, if the configuration says so.
+    fn pin_of(&self, name: &SlotName, bound: &Bound) -> Option<String> {
+        self.binding_of(name).filter(|binding| binding.source == bound.source).and_then(|binding| binding.sha256)
     }
 
     fn limits_of(&self, name: &SlotName) -> PluginLimits {

@@ -87,10 +87,10 @@ impl Records {
         chela_storage::replace(&path, bytes, Mode::Private).map_err(failed)
     }
 
-    /// Drops the copies that no binding names.
-    pub(super) fn drop_unneeded(&self, dir: &StateDir) {
+    /// Drops the copies that no binding names and that are not among those `in_use`.
+    pub(super) fn drop_unneeded(&self, dir: &StateDir, in_use: impl Iterator<Item = PathBuf>) {
         let bounds = self.slots.values().flat_map(|record| record.current.iter().chain(&record.previous));
-        let needed: HashSet<PathBuf> = bounds.map(|bound| kept(dir, &bound.hash)).collect();
+        let needed: HashSet<PathBuf> = bounds.map(|bound| kept(dir, &bound.hash)).chain(in_use).collect();
         for entry in fs::read_dir(dir.plugin_store()).into_iter().flatten().flatten() {
             if !needed.contains(&entry.path()) {
                 // It will be tried again at the next change.

@@ -241,16 +241,16 @@ impl Slot {
         self.lock().problem = Some(problem);
     }
 
+    pub(super) fn forget_problem(&self) {
+        self.lock().problem = None;
+    }
+
     pub(super) fn set_waiting(&self, waiting: Waiting) {
         self.lock().waiting = Some(waiting);
     }
 
-    /// Whether it was in quarantine.
-    pub(super) fn release(&self) -> bool {
-        let mut state = self.lock();
-        let was = state.health.is_quarantined();
-        state.health.release();
-        was
+    pub(super) fn is_quarantined(&self) -> bool {
+        self.lock().health.is_quarantined()
     }
 
     pub(super) fn answered(&self, generation: u64, now: Duration) {
