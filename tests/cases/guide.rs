@@ -50,7 +50,8 @@ fn the_first_plugin_is_inspected_tried_and_loaded_as_the_guide_says() {
         .expect("runs");
     assert_eq!(refused.status.code(), Some(1));
     let said = String::from_utf8_lossy(&refused.stderr);
-    let expected = "chela: no-deletes refuses its configuration at scratch: invalid type: integer `3`, expected a string";
+    let expected =
+        "chela: no-deletes refuses its configuration at scratch: invalid type: integer `3`, expected a string";
     assert!(said.starts_with(expected), "{said}");
     assert_eq!(serving.terminate().code, Some(0));
 }

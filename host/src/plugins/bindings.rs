@@ -13,6 +13,8 @@ wasmtime::component::bindgen!({
     ",
     path: "../wit/policy",
     world: "chela:host/every",
+    // What is asked is lent to the component, not copied for it first.
+    ownership: Borrowing { duplicate_if_necessary: true },
 });
 
 pub(super) use chela::policy::{log, types};

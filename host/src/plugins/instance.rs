@@ -190,9 +190,8 @@ impl Instance {
         let guest = self.store.data_mut();
         guest.now_ms = around.now_ms;
         guest.random = around.seed;
-        let request = C::request(input, around, self.limits.cpu_ms);
-        let exports = &self.exports;
-        let answer = run(&mut self.store, &self.ticker, self.limits.cpu_ms, |store| C::call(exports, store, &request));
+        let (exports, cpu_ms) = (&self.exports, self.limits.cpu_ms);
+        let answer = run(&mut self.store, &self.ticker, cpu_ms, |store| C::call(exports, store, input, around, cpu_ms));
         self.dead = answer.is_err();
         match answer? {
             Ok(answer) => C::check(answer, input).map_err(|said| Failure::Invalid { said }),

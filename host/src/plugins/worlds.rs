@@ -11,7 +11,7 @@ use super::instance::{Exports, Guest, Surroundings};
 use crate::event::Role;
 use crate::policy::{
     Action, Actor, Block, CategoriesInput, Classification, Counters, InstructionsInput, Layer, NextInput, RolesInput,
-    Source, Step, StepStatus, Task, ToolCall, Verdict, World,
+    Source, StepStatus, Task, ToolCall, Verdict, World,
 };
 
 /// Texts that people and models read are cut at this many bytes; a longer one is no good answer.
@@ -28,16 +28,16 @@ pub(super) trait Call: 'static {
     const WORLD: World;
     const EXPORT: &'static str;
     type Input: Clone + Send + Sync + Serialize + DeserializeOwned + 'static;
-    type Request;
     type Answer;
     type Output: Clone + PartialEq + Send + Serialize + DeserializeOwned + 'static;
 
-    fn request(input: &Self::Input, around: &Surroundings, budget_ms: u32) -> Self::Request;
-
+    /// Lends the input to the component and gives what it answers.
     fn call(
         exports: &Exports,
         store: &mut Store<Guest>,
-        request: &Self::Request,
+        input: &Self::Input,
+        around: &Surroundings,
+        budget_ms: u32,
     ) -> wasmtime::Result<Result<Self::Answer, types::Failure>>;
 
     /// What the answer means, or why it means nothing.
@@ -64,32 +64,31 @@ impl Call for Roles {
     const WORLD: World = World::Classifier;
     const EXPORT: &'static str = "roles";
     type Input = RolesInput;
-    type Request = classification::RolesRequest;
     type Answer = classification::RolesAnswer;
     type Output = Vec<Role>;
-
-    fn request(input: &RolesInput, around: &Surroundings, budget_ms: u32) -> Self::Request {
-        let events = input.events.iter().map(|event| classification::EventFacts {
-            event_type: event.event_type.clone(),
-            agent: event.agent.clone(),
-            from_agent: event.from_agent.clone(),
-            to_agent: event.to_agent.clone(),
-            session_keys: event.session_keys.clone(),
-            work_session: event.work_session.clone(),
-        });
-        classification::RolesRequest {
-            context: context(around, budget_ms),
-            main_agents: input.main_agents.clone(),
-            events: events.collect(),
-            attrs: Vec::new(),
-        }
-    }
 
     fn call(
         exports: &Exports,
         store: &mut Store<Guest>,
-        request: &Self::Request,
+        input: &RolesInput,
+        around: &Surroundings,
+        budget_ms: u32,
     ) -> wasmtime::Result<Result<Self::Answer, types::Failure>> {
+        let keys: Vec<Vec<&str>> = input.events.iter().map(|event| lent(&event.session_keys)).collect();
+        let facts = input.events.iter().zip(&keys).map(|(event, session_keys)| classification::EventFacts {
+            event_type: &event.event_type,
+            agent: &event.agent,
+            from_agent: &event.from_agent,
+            to_agent: &event.to_agent,
+            session_keys,
+            work_session: &event.work_session,
+        });
+        let request = classification::RolesRequest {
+            context: context(around, budget_ms),
+            main_agents: &lent(&input.main_agents),
+            events: &facts.collect::<Vec<_>>(),
+            attrs: &[],
+        };
         exports.classification.as_ref().ok_or_else(missing)?.call_roles(store, request)
     }
 
@@ -110,29 +109,26 @@ impl Call for Categories {
     const WORLD: World = World::Classifier;
     const EXPORT: &'static str = "categories";
     type Input = CategoriesInput;
-    type Request = classification::CategoriesRequest;
     type Answer = classification::CategoriesAnswer;
     type Output = Vec<Classification>;
-
-    fn request(input: &CategoriesInput, around: &Surroundings, budget_ms: u32) -> Self::Request {
-        let conversations = input.conversations.iter().map(|conversation| classification::Conversation {
-            texts: conversation.texts.clone(),
-            participants: conversation.participants.clone(),
-            tags: conversation.tags.clone(),
-        });
-        classification::CategoriesRequest {
-            context: context(around, budget_ms),
-            categories: input.categories.clone(),
-            conversations: conversations.collect(),
-            attrs: Vec::new(),
-        }
-    }
 
     fn call(
         exports: &Exports,
         store: &mut Store<Guest>,
-        request: &Self::Request,
+        input: &CategoriesInput,
+        around: &Surroundings,
+        budget_ms: u32,
     ) -> wasmtime::Result<Result<Self::Answer, types::Failure>> {
+        let lists = input.conversations.iter().map(|given| [&given.texts, &given.participants, &given.tags].map(lent));
+        let lists: Vec<[Vec<&str>; 3]> = lists.collect();
+        let conversations =
+            lists.iter().map(|[texts, participants, tags]| classification::Conversation { texts, participants, tags });
+        let request = classification::CategoriesRequest {
+            context: context(around, budget_ms),
+            categories: &lent(&input.categories),
+            conversations: &conversations.collect::<Vec<_>>(),
+            attrs: &[],
+        };
         exports.classification.as_ref().ok_or_else(missing)?.call_categories(store, request)
     }
 
@@ -181,26 +177,25 @@ impl Call for BeforeToolCall {
     const WORLD: World = World::Guard;
     const EXPORT: &'static str = "before-tool-call";
     type Input = ToolCall;
-    type Request = tool_guard::Request;
     type Answer = tool_guard::Answer;
     type Output = Verdict;
-
-    fn request(input: &ToolCall, around: &Surroundings, budget_ms: u32) -> Self::Request {
-        tool_guard::Request {
-            context: context(around, budget_ms),
-            tool: input.tool.clone(),
-            arguments: serde_json::to_string(&input.arguments).unwrap_or_else(|_| "{}".into()),
-            agent: agent(&input.agent),
-            task: input.task.as_ref().map(task),
-            attrs: Vec::new(),
-        }
-    }
 
     fn call(
         exports: &Exports,
         store: &mut Store<Guest>,
-        request: &Self::Request,
+        input: &ToolCall,
+        around: &Surroundings,
+        budget_ms: u32,
     ) -> wasmtime::Result<Result<Self::Answer, types::Failure>> {
+        let steps = steps(input.task.as_ref());
+        let request = tool_guard::Request {
+            context: context(around, budget_ms),
+            tool: &input.tool,
+            arguments: &serde_json::to_string(&input.arguments)?,
+            agent: agent(&input.agent),
+            task: input.task.as_ref().map(|found| task(found, &steps)),
+            attrs: &[],
+        };
         exports.tool_guard.as_ref().ok_or_else(missing)?.call_before_tool_call(store, request)
     }
 
@@ -243,23 +238,18 @@ impl Call for Instructions {
     const WORLD: World = World::Continuation;
     const EXPORT: &'static str = "instructions";
     type Input = InstructionsInput;
-    type Request = prompts::InstructionsRequest;
     type Answer = prompts::InstructionsAnswer;
     type Output = String;
-
-    fn request(input: &InstructionsInput, around: &Surroundings, budget_ms: u32) -> Self::Request {
-        prompts::InstructionsRequest {
-            context: context(around, budget_ms),
-            agent: agent(&input.agent),
-            attrs: Vec::new(),
-        }
-    }
 
     fn call(
         exports: &Exports,
         store: &mut Store<Guest>,
-        request: &Self::Request,
+        input: &InstructionsInput,
+        around: &Surroundings,
+        budget_ms: u32,
     ) -> wasmtime::Result<Result<Self::Answer, types::Failure>> {
+        let context = context(around, budget_ms);
+        let request = prompts::InstructionsRequest { context, agent: agent(&input.agent), attrs: &[] };
         exports.prompts.as_ref().ok_or_else(missing)?.call_instructions(store, request)
     }
 
@@ -272,43 +262,35 @@ impl Call for Next {
     const WORLD: World = World::Continuation;
     const EXPORT: &'static str = "next";
     type Input = NextInput;
-    type Request = prompts::NextRequest;
     type Answer = prompts::NextAnswer;
     type Output = Action;
-
-    fn request(input: &NextInput, around: &Surroundings, budget_ms: u32) -> Self::Request {
-        prompts::NextRequest {
-            context: context(around, budget_ms),
-            agent: agent(&input.agent),
-            layer: match input.layer {
-                Layer::SelfDriving => prompts::Layer::SelfDriving,
-                Layer::EventBased => prompts::Layer::EventBased,
-                Layer::Polling => prompts::Layer::Polling,
-                Layer::Unblock => prompts::Layer::Unblock,
-                Layer::Backlog => prompts::Layer::Backlog,
-                Layer::Zombie => prompts::Layer::Zombie,
-            },
-            task: input.task.as_ref().map(task),
-            blocker: input.blocker.as_ref().map(|blocker| prompts::Blocker {
-                kind: blocker.kind.clone(),
-                reason: blocker.reason.clone(),
-                action: blocker.action.clone(),
-                owner: blocker.owner.clone(),
-            }),
-            counters: counters(input.counters),
-            idle_ms: input.idle_ms,
-            last_error: input.last_error.clone(),
-            same_error: input.same_error,
-            earlier: input.earlier.clone(),
-            attrs: Vec::new(),
-        }
-    }
 
     fn call(
         exports: &Exports,
         store: &mut Store<Guest>,
-        request: &Self::Request,
+        input: &NextInput,
+        around: &Surroundings,
+        budget_ms: u32,
     ) -> wasmtime::Result<Result<Self::Answer, types::Failure>> {
+        let steps = steps(input.task.as_ref());
+        let request = prompts::NextRequest {
+            context: context(around, budget_ms),
+            agent: agent(&input.agent),
+            layer: layer(input.layer),
+            task: input.task.as_ref().map(|found| task(found, &steps)),
+            blocker: input.blocker.as_ref().map(|blocker| prompts::Blocker {
+                kind: &blocker.kind,
+                reason: &blocker.reason,
+                action: &blocker.action,
+                owner: &blocker.owner,
+            }),
+            counters: counters(input.counters),
+            idle_ms: input.idle_ms,
+            last_error: &input.last_error,
+            same_error: input.same_error,
+            earlier: &input.earlier,
+            attrs: &[],
+        };
         exports.prompts.as_ref().ok_or_else(missing)?.call_next(store, request)
     }
 
@@ -343,36 +325,47 @@ fn short(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-fn context(around: &Surroundings, budget_ms: u32) -> types::Context {
+fn lent(strings: &Vec<String>) -> Vec<&str> {
+    strings.iter().map(String::as_str).collect()
+}
+
+fn context(around: &Surroundings, budget_ms: u32) -> types::Context<'_> {
     types::Context {
         now_ms: around.now_ms,
         seed: around.seed,
-        deployment: around.deployment.clone(),
-        locale: around.locale.into(),
+        deployment: &around.deployment,
+        locale: around.locale,
         budget_ms,
     }
 }
 
-fn agent(actor: &Actor) -> types::Agent {
-    types::Agent { id: actor.id.clone(), role: actor.role.clone(), session_key: actor.session_key.clone() }
+fn agent(actor: &Actor) -> types::Agent<'_> {
+    types::Agent { id: &actor.id, role: &actor.role, session_key: &actor.session_key }
 }
 
-fn task(task: &Task) -> types::Task {
-    let step = |step: &Step| types::Step {
-        id: step.id.clone(),
-        content: step.content.clone(),
-        status: match step.status {
-            StepStatus::Pending => types::StepStatus::Pending,
-            StepStatus::InProgress => types::StepStatus::InProgress,
-            StepStatus::Done => types::StepStatus::Done,
-            StepStatus::Skipped => types::StepStatus::Skipped,
-        },
+fn steps(task: Option<&Task>) -> Vec<types::Step<'_>> {
+    let status = |status| match status {
+        StepStatus::Pending => types::StepStatus::Pending,
+        StepStatus::InProgress => types::StepStatus::InProgress,
+        StepStatus::Done => types::StepStatus::Done,
+        StepStatus::Skipped => types::StepStatus::Skipped,
     };
-    types::Task {
-        id: task.id.clone(),
-        description: task.description.clone(),
-        status: task.status.clone(),
-        steps: task.steps.iter().map(step).collect(),
+    let steps = task.map(|task| task.steps.as_slice()).unwrap_or_default().iter();
+    steps.map(|step| types::Step { id: &step.id, content: &step.content, status: status(step.status) }).collect()
+}
+
+fn task<'a>(task: &'a Task, steps: &'a [types::Step<'a>]) -> types::Task<'a> {
+    types::Task { id: &task.id, description: &task.description, status: &task.status, steps }
+}
+
+fn layer(layer: Layer) -> prompts::Layer {
+    match layer {
+        Layer::SelfDriving => prompts::Layer::SelfDriving,
+        Layer::EventBased => prompts::Layer::EventBased,
+        Layer::Polling => prompts::Layer::Polling,
+        Layer::Unblock => prompts::Layer::Unblock,
+        Layer::Backlog => prompts::Layer::Backlog,
+        Layer::Zombie => prompts::Layer::Zombie,
     }
 }
 

@@ -1,0 +1,243 @@
+//! Asking a policy: the slot's component first, the version before it on probation, and the host's own rules when none answers.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::failure::Failure;
+use super::generation::Generation;
+use super::loader::Command;
+use super::slots::{Idle, Response, Slot, SlotName};
+use super::threads::Cost;
+use super::worlds::{BeforeToolCall, Call, Categories, Instructions, Next, Roles};
+use super::{About, Answered, Decision, Handle, fallback};
+use crate::config::OnFailure;
+use crate::event::{Kind, Role};
+use crate::policy::{
+    Action, Actor, CategoriesInput, Classification, Conversation, EventFacts, InstructionsInput, NextInput, RolesInput,
+    ToolCall, Verdict,
+};
+
+/// A call waits so long for the first load of its slot.
+const FIRST_LOAD_PATIENCE: Duration = Duration::from_secs(30);
+/// Beside its own limits: a thread of this room died, or the machine stands still.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+
+impl Handle {
+    /// What each event is about.
+    pub async fn roles(&self, events: Vec<EventFacts>) -> Answered<Vec<Role>> {
+        let room = &self.0.room;
+        let config = &room.settings.current().config;
+        let main_agents = config.agents.list.iter().map(|agent| agent.id.to_string()).collect();
+        let input = Arc::new(RolesInput { main_agents, events });
+        let outcome = self.ask::<Roles>(&SlotName::Classifier, &input, &About::default()).await;
+        outcome.unwrap_or_else(|_| Answered { answer: fallback::roles(&input), by: None })
+    }
+
+    /// The category of each conversation.
+    pub async fn categories(&self, conversations: Vec<Conversation>, about: &About) -> Answered<Vec<Classification>> {
+        let config = &self.0.room.settings.current().config;
+        let categories = config.categories.iter().map(|category| category.key.clone()).collect();
+        let input = Arc::new(CategoriesInput { categories, conversations });
+        let outcome = self.ask::<Categories>(&SlotName::Classifier, &input, about).await;
+        outcome.unwrap_or_else(|_| Answered { answer: fallback::categories(&input), by: None })
+    }
+
+    /// Asks every guard in order. `fits` checks rewritten arguments against the tool's schema.
+    pub async fn before_tool_call(
+        &self,
+        mut call: ToolCall,
+        about: &About,
+        fits: impl Fn(&Map<String, Value>) -> Result<(), String>,
+    ) -> Decision {
+        let mut warnings = Vec::new();
+        let slots = self.0.room.slots();
+        for slot in slots.iter().filter(|slot| matches!(slot.name, SlotName::Guard(_))) {
+            let SlotName::Guard(guard) = &slot.name else { continue };
+            let input = Arc::new(call.clone());
+            let answered = self.ask_slot::<BeforeToolCall>(slot, &input, about).await;
+            let verdict = match answered {
+                Ok(answered) => match unfit(&answered.answer, &fits) {
+                    None => answered.answer,
+                    Some(why) => {
+                        self.note_invalid(slot, &why).await;
+                        instead(slot, guard, &call, &why)
+                    }
+                },
+                // The operator has taken it out.
+                Err(Unanswered::Idle(Idle::Disabled)) => Verdict::Allow,
+                Err(why) => instead(slot, guard, &call, &why.words()),
+            };
+            match verdict {
+                Verdict::Allow => {}
+                Verdict::AllowWith { warning } => warnings.push(warning),
+                Verdict::Block(block) => return Decision::Blocked { guard: guard.clone(), block },
+                Verdict::Rewrite { arguments } => call.arguments = arguments,
+            }
+        }
+        Decision::Run { arguments: call.arguments, warnings }
+    }
+
+    /// Text for an agent's instructions.
+    pub async fn instructions(&self, agent: Actor) -> Answered<String> {
+        let slot = self.continuation_of(&agent.id);
+        let about = About { agent: Some(agent.id.clone()), ..About::default() };
+        let input = Arc::new(InstructionsInput { agent });
+        let outcome = self.ask::<Instructions>(&slot, &input, &about).await;
+        outcome.unwrap_or_else(|_| Answered { answer: fallback::instructions(), by: None })
+    }
+
+    /// What an agent that stopped is told.
+    pub async fn next(&self, input: NextInput, about: &About) -> Answered<Action> {
+        let slot = self.continuation_of(&input.agent.id);
+        let input = Arc::new(input);
+        let outcome = self.ask::<Next>(&slot, &input, about).await;
+        outcome.unwrap_or_else(|_| Answered { answer: fallback::next(&input), by: None })
+    }
+
+    fn continuation_of(&self, agent: &str) -> SlotName {
+        let own = SlotName::Continuation(Some(agent.to_owned()));
+        if self.0.room.slot(&own).is_some() { own } else { SlotName::Continuation(None) }
+    }
+
+    async fn ask<C: Call>(
+        &self,
+        name: &SlotName,
+        input: &Arc<C::Input>,
+        about: &About,
+    ) -> Result<Answered<C::Output>, Unanswered> {
+        let Some(slot) = self.0.room.slot(name) else { return Err(Unanswered::Idle(Idle::Empty)) };
+        self.ask_slot::<C>(&slot, input, about).await
+    }
+
+    /// One answer of a slot's component, from the version before if the newest fails on probation.
+    async fn ask_slot<C: Call>(
+        &self,
+        slot: &Arc<Slot>,
+        input: &Arc<C::Input>,
+        about: &About,
+    ) -> Result<Answered<C::Output>, Unanswered> {
+        let room = &self.0.room;
+        // Real time, as for every wait on a component: a clock that stands still must not hold up a call.
+        let _ = tokio::time::timeout(FIRST_LOAD_PATIENCE, slot.settled()).await;
+        let asked = Asked::new::<C>(input);
+        // Twice is enough: a swap and a rollback between two steps of one call do not happen again and again.
+        for _ in 0..3 {
+            let generation = match slot.component() {
+                Ok(generation) => generation,
+                Err(idle) => {
+                    room.fell_back(slot, C::EXPORT, &idle.words(), !matches!(idle, Idle::Empty | Idle::Disabled));
+                    return Err(Unanswered::Idle(idle));
+                }
+            };
+            let around = room.surroundings(&asked.digest);
+            let answered = room.threads.call::<C>(generation.clone(), input.clone(), around);
+            let (outcome, cost) = match tokio::time::timeout(patience(&generation), answered).await {
+                Ok(Ok(answered)) => answered,
+                Ok(Err(_)) | Err(_) => {
+                    let failure = Failure::Busy { waited: patience(&generation) };
+                    (Err(failure), Cost { took: Duration::ZERO, lines: Vec::new() })
+                }
+            };
+            room.record_lines(&generation, &cost.lines);
+            let now = room.clock.elapsed();
+            match outcome {
+                Ok(output) => {
+                    slot.answered(generation.id, now);
+                    slot.stats.lock().unwrap_or_else(PoisonError::into_inner).called(cost.took);
+                    room.count(slot, "answered");
+                    room.decided::<C>(slot, &generation.identity, &asked, &output, cost.took, about);
+                    return Ok(Answered { answer: output, by: Some(generation.identity.clone()) });
+                }
+                Err(failure) => match self.note_failed(slot, &generation, C::EXPORT, &failure).await {
+                    Response::Stale | Response::RolledBack { .. } => {}
+                    Response::Quarantined | Response::Fallback => return Err(Unanswered::Failed(failure)),
+                },
+            }
+        }
+        let failure = Failure::Busy { waited: Duration::ZERO };
+        room.fell_back(slot, C::EXPORT, &failure.to_string(), true);
+        Err(Unanswered::Failed(failure))
+    }
+
+    /// An answer that only its user could tell to be wrong: a failure with all that follows from one.
+    async fn note_invalid(&self, slot: &Slot, why: &str) {
+        let Some(generation) = slot.bound() else { return };
+        let failure = Failure::Invalid { said: why.to_owned() };
+        self.note_failed(slot, &generation, BeforeToolCall::EXPORT, &failure).await;
+    }
+
+    /// Counts and tells a failure; says what the slot did about it.
+    async fn note_failed(&self, slot: &Slot, generation: &Generation, export: &str, failure: &Failure) -> Response {
+        let room = &self.0.room;
+        let response = slot.failed(generation.id, failure, room.clock.elapsed());
+        room.note_failure(slot, &generation.identity, export, failure);
+        match &response {
+            Response::Stale => {}
+            Response::RolledBack { to } => {
+                let failed = generation.identity.clone();
+                let facts = json!({ "plugin": to, "from": failed, "reason": failure.to_string() });
+                room.tell(Kind::PluginRolledBack, slot, facts);
+                self.send(Command::RolledBack { slot: slot.name.clone(), failed }).await;
+            }
+            Response::Quarantined => {
+                let facts = json!({ "plugin": generation.identity, "reason": failure.to_string() });
+                room.tell(Kind::PluginQuarantined, slot, facts);
+                room.fell_back(slot, export, &failure.to_string(), true);
+            }
+            Response::Fallback => room.fell_back(slot, export, &failure.to_string(), true),
+        }
+        response
+    }
+}
+
+/// Why a slot gave no answer of its component.
+#[derive(Clone, Debug)]
+enum Unanswered {
+    Idle(Idle),
+    Failed(Failure),
+}
+
+impl Unanswered {
+    fn words(&self) -> String {
+        match self {
+            Self::Idle(idle) => idle.words(),
+            Self::Failed(failure) => failure.to_string(),
+        }
+    }
+}
+
+/// What a guard's failure means for a tool call.
+fn instead(slot: &Slot, guard: &str, call: &ToolCall, why: &str) -> Verdict {
+    match slot.on_failure() {
+        OnFailure::Allow => Verdict::Allow,
+        OnFailure::Builtin => fallback::before_tool_call(call),
+        OnFailure::Block => fallback::guard_failed(guard, why),
+    }
+}
+
+/// Why rewritten arguments are of no use.
+fn unfit(verdict: &Verdict, fits: impl Fn(&Map<String, Value>) -> Result<(), String>) -> Option<String> {
+    let Verdict::Rewrite { arguments } = verdict else { return None };
+    let said = fits(arguments).err()?;
+    Some(format!("it rewrote the arguments to what the tool does not take: {said}"))
+}
+
+/// An input with its name.
+pub(super) struct Asked {
+    pub(super) input: Vec<u8>,
+    pub(super) digest: String,
+}
+
+impl Asked {
+    fn new<C: Call>(input: &C::Input) -> Self {
+        let input = serde_json::to_vec(input).expect("an input is plain JSON");
+        let digest = blake3::hash(&input).to_hex()[..16].to_owned();
+        Self { input, digest }
+    }
+}
+
+fn patience(generation: &Generation) -> Duration {
+    Duration::from_millis(generation.limits.cpu_ms.into()) * 45 + ANSWER_PATIENCE
+}

@@ -1,0 +1,151 @@
+//! What the threads of the room share: the slots, and every way to tell what happened in them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::About;
+use super::ask::Asked;
+use super::failure::Failure;
+use super::generation::{Generation, Identity};
+use super::instance::{Line, Surroundings};
+use super::record::{Head, Recorder};
+use super::slots::{Slot, SlotName};
+use super::threads::Threads;
+use super::worlds::Call;
+use crate::bus::{Bus, data};
+use crate::clock::{Clock, Timestamp};
+use crate::config::Switch;
+use crate::event::Kind;
+use crate::layout::StateDir;
+use crate::metrics::{Metrics, PluginCall, Word};
+use crate::settings;
+
+/// Of answers that nobody is likely to ask about, every so many are told as events.
+const SAMPLE: u64 = 64;
+
+pub(super) struct Room {
+    pub(super) dir: StateDir,
+    pub(super) clock: Clock,
+    pub(super) bus: Bus,
+    pub(super) metrics: Metrics,
+    pub(super) settings: settings::Handle,
+    pub(super) slots: RwLock<Vec<Arc<Slot>>>,
+    pub(super) threads: Threads,
+    pub(super) recorder: Arc<Recorder>,
+    pub(super) sampled: AtomicU64,
+}
+
+impl Room {
+    pub(super) fn slots(&self) -> Vec<Arc<Slot>> {
+        self.slots.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn slot(&self, name: &SlotName) -> Option<Arc<Slot>> {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        slots.iter().find(|slot| slot.name == *name).cloned()
+    }
+
+    pub(super) fn publish(&self, slots: Vec<Arc<Slot>>) {
+        *self.slots.write().unwrap_or_else(PoisonError::into_inner) = slots;
+    }
+
+    pub(super) fn surroundings(&self, digest: &str) -> Surroundings {
+        self.surroundings_at(self.clock.now(), digest)
+    }
+
+    pub(super) fn surroundings_at(&self, now: Timestamp, digest: &str) -> Surroundings {
+        let deployment = &self.settings.current().config.deployment;
+        Surroundings {
+            now_ms: now.0,
+            // The same input has the same chance, when it is replayed too.
+            seed: u64::from_str_radix(digest, 16).unwrap_or(0),
+            deployment: deployment.name.clone(),
+            locale: deployment.locale.as_str(),
+        }
+    }
+
+    pub(super) fn record_lines(&self, generation: &Generation, lines: &[Line]) {
+        if !lines.is_empty() {
+            self.recorder.log(&generation.slot, &generation.identity, self.clock.now(), lines);
+        }
+    }
+
+    pub(super) fn tell(&self, kind: Kind, slot: &Slot, facts: Value) {
+        self.bus.tell(kind, bus_data(&slot.name.to_string(), facts));
+    }
+
+    pub(super) fn count(&self, slot: &Slot, outcome: &'static str) {
+        let label = PluginCall { slot: slot.name.to_string(), outcome: Word(outcome) };
+        self.metrics.plugin_calls.get_or_create(&label).inc();
+    }
+
+    pub(super) fn note_failure(&self, slot: &Slot, plugin: &Identity, export: &str, failure: &Failure) {
+        slot.stats.lock().unwrap_or_else(PoisonError::into_inner).failed(failure);
+        self.count(slot, failure.kind());
+        let facts = json!({ "plugin": plugin, "export": export, "reason": failure.to_string() });
+        match failure {
+            Failure::Limit { limit, .. } => {
+                let mut facts = data(facts);
+                facts.insert("limit".into(), json!(limit));
+                self.tell(Kind::PluginLimit, slot, Value::Object(facts));
+            }
+            Failure::Trapped { .. } => self.tell(Kind::PluginTrapped, slot, facts),
+            // Told with the fallback that follows.
+            Failure::Declined { .. } | Failure::Invalid { .. } | Failure::Busy { .. } | Failure::Stopping => {}
+        }
+    }
+
+    pub(super) fn fell_back(&self, slot: &Slot, export: &str, why: &str, told: bool) {
+        slot.stats.lock().unwrap_or_else(PoisonError::into_inner).fell_back();
+        self.count(slot, "fallback");
+        if !told {
+            return;
+        }
+        if let Some(count) = slot.fell_back(self.clock.elapsed()) {
+            self.tell(Kind::PluginFallback, slot, json!({ "export": export, "reason": why, "count": count }));
+        }
+    }
+
+    /// Writes a decision down, and tells of it if somebody may ask about it.
+    pub(super) fn decided<C: Call>(
+        &self,
+        slot: &Slot,
+        plugin: &Identity,
+        asked: &Asked,
+        output: &C::Output,
+        took: Duration,
+        about: &About,
+    ) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let settings = self.settings.current();
+        let decisions = &settings.config.decisions;
+        if C::is_notable(output, about.is_named()) || self.is_sampled() {
+            let facts = json!({
+                "export": C::EXPORT, "plugin": plugin, "digest": asked.digest, "answer": output, "micros": micros,
+                "taskId": about.task, "jobId": about.job, "workSessionId": about.work_session, "agent": about.agent,
+            });
+            self.tell(Kind::PolicyDecided, slot, facts);
+        }
+        if decisions.record == Switch::On {
+            let output = serde_json::to_vec(output).expect("an answer is plain JSON");
+            let (ts, digest) = (self.clock.now(), asked.digest.as_str());
+            let head = Head { ts, export: C::EXPORT, digest, component: plugin, micros };
+            self.recorder.decision(&slot.name.to_string(), &head, &asked.input, &output, decisions.megabytes);
+        }
+    }
+
+    /// Every so many of the answers that nobody is likely to ask about.
+    pub(super) fn is_sampled(&self) -> bool {
+        self.sampled.fetch_add(1, Ordering::Relaxed).is_multiple_of(SAMPLE)
+    }
+}
+
+/// Facts of an event about a slot.
+pub(super) fn bus_data(slot: &str, facts: Value) -> Map<String, Value> {
+    let mut map = data(json!({ "slot": slot }));
+    map.extend(data(facts));
+    map
+}
