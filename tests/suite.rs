@@ -11,12 +11,15 @@ mod cases {
     mod guide;
     mod health;
     mod kill;
+    mod plugins_cache;
+    mod plugins_cli;
     mod plugins_files;
     mod plugins_guards;
     mod plugins_health;
     mod plugins_http;
     mod plugins_limits;
     mod plugins_refusals;
+    mod plugins_shadow;
     mod plugins_swapping;
     mod plugins_wasi;
     mod scripts;

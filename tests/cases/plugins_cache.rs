@@ -1,0 +1,96 @@
+//! Compiled code on disk, and what instances leave behind: a restart compiles nothing, damage is compiled again, nothing adds up.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+use support::{TestDir, TestHost};
+
+/// The compiled file of the one component that did not come with the binary.
+fn compiled(dir: &TestDir) -> PathBuf {
+    let entries = fs::read_dir(dir.state.plugin_cache()).expect("readable");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    assert_eq!(files.len(), 1, "and nothing of the compiling is left: {files:?}");
+    files.remove(0)
+}
+
+fn start(dir: TestDir) -> TestHost {
+    let host = TestHost::start_in(dir).unwrap_or_else(|(error, _)| panic!("it starts: {error}"));
+    assert_eq!(host.classify("hello").by.expect("answered").name, "steady");
+    host
+}
+
+#[test]
+fn a_restart_compiles_nothing() {
+    let dir = TestHost::with_classifier("steady", json!({})).stop();
+    let inode = |dir: &TestDir| fs::metadata(compiled(dir)).expect("there").ino();
+    let before = inode(&dir);
+    let dir = start(dir).stop();
+    assert_eq!(inode(&dir), before);
+}
+
+#[test]
+fn compiled_code_that_is_damaged_or_of_another_build_is_compiled_again() {
+    let mut dir = TestHost::with_classifier("steady", json!({})).stop();
+    let good = fs::read(compiled(&dir)).expect("readable");
+    let engine = good.windows(3).position(|window| window == b"\x0248").expect("the version of the engine");
+    let mut of_another = good.clone();
+    of_another[engine + 2] = b'7';
+    for damaged in [&[][..], b"not machine code", &good[..good.len() / 2], &of_another] {
+        let path = compiled(&dir);
+        fs::write(&path, damaged).expect("written");
+        dir = start(dir).stop();
+        assert_eq!(compiled(&dir), path);
+        assert_eq!(fs::read(&path).expect("readable").len(), good.len(), "compiled again");
+    }
+}
+
+#[test]
+fn the_same_input_has_the_same_answer_on_a_fresh_and_on_a_used_instance() {
+    for name in ["steady", "waits", "unruly"] {
+        let host = TestHost::with_classifier(name, json!({}));
+        let ask = |host: &TestHost| {
+            let texts = ["서버 배포가 실패했습니다", "please review the contract", "hello"];
+            texts.map(|text| host.classify(text).answer)
+        };
+        let first = ask(&host);
+        (0..5).for_each(|_| assert_eq!(ask(&host), first, "{name}, used"));
+        host.operate("disable", "classifier").expect("disabled");
+        host.operate("enable", "classifier").expect("enabled");
+        assert_eq!(ask(&host), first, "{name}, fresh");
+    }
+    let host = TestHost::start();
+    let ask = |host: &TestHost| ["the deployment failed", "계약서 검토", ""].map(|text| host.classify(text));
+    let first = ask(&host);
+    assert!(first.iter().all(|answered| answered.by.as_ref().is_some_and(|by| by.name == "rules")));
+    (0..5).for_each(|_| assert_eq!(ask(&host), first));
+    let host = TestHost::start_in(host.stop()).unwrap_or_else(|(error, _)| panic!("{error}"));
+    assert_eq!(ask(&host), first);
+}
+
+#[test]
+fn ten_thousand_failures_leave_nothing_behind() {
+    let host = TestHost::with_classifier("unruly", json!({}));
+    let resident_mb = || {
+        let pages = fs::read_to_string("/proc/self/statm").expect("readable");
+        let pages: usize = pages.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
+        pages * 4 / 1024
+    };
+    let fail = |count: usize| {
+        for _ in 0..count {
+            // Slowly enough that it stays in service.
+            host.clock.advance(Duration::from_secs(7));
+            assert_eq!(host.classify("!trap").by, None);
+        }
+    };
+    fail(500);
+    let before = resident_mb();
+    fail(9_500);
+    // Other tests share the process; a leak of every instance would be gigabytes.
+    assert!(resident_mb() < before + 300, "from {before} to {} MB", resident_mb());
+    let slot = host.slot("classifier");
+    assert_eq!((&slot["state"], &slot["stats"]["failures"]["trapped"]), (&json!("serving"), &json!(10_000)));
+    assert_eq!(host.classify("hello").by.expect("answered").name, "unruly");
+}

@@ -1,0 +1,137 @@
+//! `chela plugin`: looking at components without a gateway, changing a gateway's, and the exit codes of both.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use support::{Binary, Finished, TestDir, chela, guest, guest_bytes, path_of};
+
+/// Runs `chela plugin …`.
+fn plugin(dir: &TestDir, arguments: &[&str]) -> Finished {
+    chela(&dir.state, &[&["plugin"], arguments].concat())
+}
+
+fn refused(finished: Finished, code: i32, expected: &str) {
+    assert_eq!(finished.code, Some(code), "{finished:#?}");
+    assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+    assert_eq!(finished.stdout, "");
+}
+
+fn file(dir: &TestDir, name: &str, content: &[u8]) -> String {
+    let path = dir.scratch().join(name);
+    fs::write(&path, content).expect("written");
+    path_of(&path)
+}
+
+#[test]
+fn inspect_tells_what_a_component_is() {
+    let dir = TestDir::empty();
+    let found = plugin(&dir, &["inspect", &path_of(&guest("waits")), "--json"]);
+    assert_eq!(found.code, Some(0), "{found:#?}");
+    let found = found.json();
+    assert_eq!((&found["name"], &found["version"]), (&json!("waits"), &json!("0.1.0")));
+    assert_eq!((&found["worlds"], &found["form"]), (&json!(["classifier"]), &json!("component")));
+    assert_eq!(found["interfaceVersion"], "0.1.0-dev");
+    assert!(found["grants"].as_array().expect("a list").contains(&json!("wasi:cli/exit@0.2.0")), "{found}");
+    assert_eq!(found["bytes"], guest_bytes("waits").len());
+    assert_eq!(dir.files(), Vec::<String>::new(), "and makes nothing");
+}
+
+#[test]
+fn inspect_refuses_by_its_exit_code_too() {
+    let dir = TestDir::empty();
+    refused(plugin(&dir, &["inspect"]), 2, "required");
+    refused(plugin(&dir, &["inspect", "/nothing.wasm"]), 1, "cannot read /nothing.wasm");
+    let half = file(&dir, "half.wasm", &guest_bytes("steady")[..10_000]);
+    refused(plugin(&dir, &["inspect", &half]), 1, "it is broken or not whole");
+}
+
+#[test]
+fn try_calls_one_function_with_one_input() {
+    let dir = TestDir::empty();
+    let input = file(&dir, "input.json", br#"{ "texts": ["hello"] }"#);
+    let steady = path_of(&guest("steady"));
+    let answer = plugin(&dir, &["try", &steady, "categories", "--input", &input, "--json"]);
+    assert_eq!((answer.code, &answer.json()["primary"]), (Some(0), &json!("docs_knowledge")));
+    let config = file(&dir, "config.json5", b"{ category: 'infra_ops' }");
+    let answer = plugin(&dir, &["try", &steady, "categories", "--input", &input, "--config", &config, "--json"]);
+    assert_eq!(answer.json()["primary"], "infra_ops");
+    assert_eq!(dir.files(), Vec::<String>::new(), "and makes nothing");
+}
+
+#[test]
+fn try_says_what_went_wrong_and_fails() {
+    let dir = TestDir::empty();
+    let unruly = path_of(&guest("unruly"));
+    let attempt = |export: &str, input: &str| {
+        let input = file(&dir, "input.json", input.as_bytes());
+        plugin(&dir, &["try", &unruly, export, "--input", &input])
+    };
+    refused(plugin(&dir, &["try", &unruly, "categories"]), 2, "--input");
+    refused(attempt("categories", r#"{ "texts": ["!panic"] }"#), 1, "unruly was told to panic");
+    refused(attempt("categories", r#"{ "texts": ["!loop"] }"#), 1, "it passed its limit of cpu-time");
+    refused(attempt("categories", r#"{ "texts": ["!nan"] }"#), 1, "the confidence NaN is not between 0 and 1");
+    refused(attempt("categories", r#"{ "words": [] }"#), 1, "the input does not fit `categories`: at conversations[0]");
+    refused(attempt("categories", "[]"), 1, "the input must be a JSON object");
+    refused(attempt("categorise", "{}"), 1, "there is no function \"categorise\"; there are roles, categories, ");
+    refused(attempt("next", "{}"), 1, "is a classifier, and the slot try takes a continuation");
+}
+
+#[test]
+fn commands_for_a_gateway_say_that_there_is_none() {
+    let dir = TestDir::with_config(|_| {});
+    let steady = path_of(&guest("steady"));
+    for arguments in [
+        &["list"][..],
+        &["load", &steady, "--slot", "classifier"],
+        &["load", "builtin:rules", "--slot", "classifier"],
+        &["unload", "classifier"],
+        &["disable", "classifier"],
+        &["enable", "classifier"],
+        &["accept", "classifier"],
+        &["rollback", "classifier"],
+        &["release", "classifier"],
+        &["logs", "classifier"],
+    ] {
+        refused(plugin(&dir, arguments), 69, "no gateway serves ");
+    }
+    refused(plugin(&dir, &["load", &steady]), 2, "--slot");
+    refused(plugin(&dir, &["swap", &steady]), 2, "unrecognized subcommand");
+}
+
+#[test]
+fn a_serving_gateway_is_changed_from_the_shell() {
+    let dir = TestDir::with_config(|_| {});
+    let serving = Binary::serve(&dir);
+    let steady = path_of(&guest("steady"));
+    let config = file(&dir, "config.json5", b"{ category: 'infra_ops' }");
+    let loaded = plugin(&dir, &["load", &steady, "--slot", "classifier", "--config", &config, "--json"]);
+    assert_eq!(loaded.code, Some(0), "{loaded:#?}");
+    assert_eq!((&loaded.json()["outcome"], &loaded.json()["replaced"]["name"]), (&json!("serving"), &json!("rules")));
+    let again = plugin(&dir, &["load", &steady, "--slot", "classifier", "--config", &config]);
+    assert!(again.stdout.starts_with("steady 0.1.0 serves classifier already"), "{again:#?}");
+
+    let slot = |name: &str| {
+        let listed = plugin(&dir, &["list", "--json"]);
+        assert_eq!(listed.code, Some(0), "{listed:#?}");
+        let slots = listed.json()["slots"].clone();
+        slots.as_array().expect("a list").iter().find(|slot| slot["slot"] == name).cloned().unwrap_or(Value::Null)
+    };
+    assert_eq!(
+        (&slot("classifier")["state"], &slot("classifier")["plugin"]["source"]),
+        (&json!("probation"), &json!("steady.wasm"))
+    );
+
+    let guard = path_of(&guest("unruly-guard"));
+    let wrong = plugin(&dir, &["load", &guard, "--slot", "classifier"]);
+    refused(wrong, 1, "unruly-guard.wasm is a guard, and the slot classifier takes a classifier");
+    refused(plugin(&dir, &["load", &guard, "--slot", "guards"]), 1, "there is no slot \"guards\"; write `classifier`");
+    refused(plugin(&dir, &["release", "classifier"]), 1, "the slot classifier is not in quarantine");
+    refused(plugin(&dir, &["load", &config, "--slot", "classifier"]), 1, "is not a .wasm file; give a component");
+
+    assert_eq!(plugin(&dir, &["disable", "classifier"]).stdout.trim(), "classifier: disabled");
+    assert_eq!(slot("classifier")["state"], "disabled");
+    assert_eq!(plugin(&dir, &["enable", "classifier"]).stdout.trim(), "classifier: serving");
+    assert_eq!(plugin(&dir, &["unload", "classifier"]).code, Some(0));
+    assert_eq!(slot("classifier")["plugin"]["name"], "rules");
+    serving.terminate();
+}
