@@ -62,9 +62,13 @@ fn a_trap_ends_one_instance_and_another_answers() {
 #[test]
 fn the_words_of_a_panic_reach_the_failure_and_the_log() {
     let host = TestHost::with_classifier("unruly", json!({}));
-    check(&host, "!panic", "trapped", "unruly was told to panic");
-    let logged = host.logged("classifier");
-    assert!(logged.iter().any(|line| line.contains("unruly was told to panic")), "{logged:?}");
+    // Also when it came after more lines than are kept.
+    for (count, deed) in ["!panic", "!flood-and-panic"].iter().enumerate() {
+        check(&host, deed, "trapped", "unruly was told to panic");
+        let logged = host.logged("classifier");
+        let found = logged.iter().filter(|line| line.contains("unruly was told to panic")).count();
+        assert_eq!(found, count + 1, "{deed}");
+    }
 }
 
 #[test]
@@ -121,6 +125,10 @@ fn a_megabyte_of_log_lines_is_cut_and_the_rest_is_counted() {
     assert!((60_000..70_000).contains(&bytes), "{bytes} bytes");
     let dropped = 1_000 - (logged.len() - 1);
     assert_eq!(logged.last().expect("lines"), &format!("{dropped} more lines of this call were dropped"));
+
+    assert_eq!(host.category("!error-flood").as_deref(), Some("infra_ops"));
+    let errors: usize = host.logged("classifier")[logged.len()..].iter().map(String::len).sum();
+    assert!((60_000..75_000).contains(&errors), "errors are cut too: {errors} bytes");
 
     assert_eq!(host.category("!long-line").as_deref(), Some("infra_ops"));
     let last = host.logged("classifier").pop().expect("a line");

@@ -26,6 +26,8 @@ const INSTANCES_MAX: usize = 100;
 const LOG_LINES_MAX: usize = 200;
 const LOG_BYTES_MAX: usize = 64 * 1024;
 const LOG_LINE_BYTES_MAX: usize = 8 * 1024;
+/// Errors that are kept over the limit: the words of a panic must not drown in what came before.
+const LOG_ERRORS_OVER_MAX: usize = 4;
 
 /// What a call is told of its surroundings.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +81,7 @@ pub(super) struct Guest {
     meter: Meter,
     lines: Vec<Line>,
     line_bytes: usize,
+    errors_over: usize,
     lines_dropped: usize,
     pub(super) now_ms: u64,
     pub(super) random: u64,
@@ -129,6 +132,7 @@ impl Template {
                 meter: Meter::new(),
                 lines: Vec::new(),
                 line_bytes: 0,
+                errors_over: 0,
                 lines_dropped: 0,
                 now_ms: 0,
                 random: 0,
@@ -277,8 +281,11 @@ impl Guest {
             end -= 1;
         }
         if self.lines.len() >= LOG_LINES_MAX || self.line_bytes + end > LOG_BYTES_MAX {
-            self.lines_dropped += 1;
-            return;
+            if level != "error" || self.errors_over >= LOG_ERRORS_OVER_MAX {
+                self.lines_dropped += 1;
+                return;
+            }
+            self.errors_over += 1;
         }
         self.line_bytes += end;
         let cut = if end < text.len() { " … (cut)" } else { "" };
@@ -287,6 +294,7 @@ impl Guest {
 
     fn take_lines(&mut self) -> Vec<Line> {
         self.line_bytes = 0;
+        self.errors_over = 0;
         let dropped = std::mem::take(&mut self.lines_dropped);
         let mut lines = std::mem::take(&mut self.lines);
         if dropped > 0 {

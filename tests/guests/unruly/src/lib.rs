@@ -100,6 +100,11 @@ fn go_wrong(deed: &str) {
         "recurse" => {
             black_box(deep(0));
         }
+        "flood-and-panic" => {
+            go_wrong("log-flood");
+            go_wrong("panic");
+        }
+        "error-flood" => (0..1_000).for_each(|n| log::error(&format!("{n:04} {}", "x".repeat(1_000)))),
         "log-flood" => (0..1_000).for_each(|n| log::info(&format!("{n:04} {}", "x".repeat(1_000)))),
         "long-line" => log::warn(&"y".repeat(100_000)),
         "work" => {
