@@ -30,6 +30,7 @@ mod wasi;
 mod worlds;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -144,18 +145,20 @@ pub fn start(
     let lines: threads::Lines = Arc::new(move |generation, lines| {
         seen.log(&generation.slot, &generation.identity, seen_clock.now(), &lines);
     });
+    let stopping = Arc::new(AtomicBool::new(false));
     let room = Arc::new(Room {
         slots: RwLock::new(Vec::new()),
         threads: threads::Threads::start(lines).map_err(Error::Threads)?,
         recorder,
-        sampled: std::sync::atomic::AtomicU64::new(0),
+        sampled: AtomicU64::new(0),
+        stopping: stopping.clone(),
         dir: dir.clone(),
         clock: clock.clone(),
         bus,
         metrics,
         settings: settings.clone(),
     });
-    let cache = cache::Cache::new(engine.clone(), dir.plugin_cache(), shipped, compiler);
+    let cache = cache::Cache::new(engine.clone(), dir.plugin_cache(), shipped, compiler, stopping);
     let (commands, inbox) = sync_channel(COMMANDS_MAX);
     let first = settings.current().config.clone();
     let loader = Loader::new(room.clone(), stage::Stage { engine, ticker, cache }, first);
@@ -197,7 +200,7 @@ impl Handle {
         let entries = std::fs::read_dir(room.dir.plugins()).into_iter().flatten().flatten();
         let names = entries.filter(|entry| entry.path().is_file()).map(|entry| entry.file_name());
         let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
-        let component = |name: &String| name.ends_with(".wasm") || name.ends_with(".rhai");
+        let component = |name: &String| name.ends_with(".wasm");
         names.retain(|name| component(name) && !name.starts_with('.') && !used.contains(name));
         names.sort();
         names
@@ -277,6 +280,7 @@ impl Handle {
 
     /// Ends every thread of the room; calls under way end first.
     pub async fn stop(&self) {
+        self.0.room.stopping.store(true, Ordering::Relaxed);
         self.send(Command::Stop).await;
         let owner = self.0.clone();
         let ended = tokio::task::spawn_blocking(move || {

@@ -4,8 +4,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::event::Role;
-
 /// A kind of policy, and of the component that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -242,6 +240,3 @@ pub enum Action {
     Skip { reason: String },
     Backoff { ms: u64 },
 }
-
-/// Roles in the order of their events.
-pub type RolesAnswer = Vec<Role>;

@@ -54,7 +54,7 @@ impl Watcher {
         let watcher = start(scope.clone(), sender)
             .inspect_err(|error| {
                 let path = scope.path().display();
-                tracing::warn!(%error, %path, "not watched; after a change send SIGHUP or call config.reload");
+                tracing::warn!(%error, %path, "not watched; a change is seen after a restart, of the configuration also after SIGHUP");
             })
             .ok();
         Self { seen: scope.stamps(), scope, clock, changes, pending: false, _watcher: watcher }

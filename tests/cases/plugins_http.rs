@@ -67,7 +67,8 @@ fn a_refused_component_says_its_stage_and_changes_nothing() {
     let (_, stage, said) = upload("slot=classifier&name=x.wasm", &component("stop-guard"));
     assert_eq!(stage, "inspect");
     assert_eq!(said, "x.wasm is a guard, and the slot classifier takes a classifier");
-    let (_, stage, said) = upload("slot=guard:x&name=x.wasm&config=%7B%22a%22%3A1%7D", &component("stop-guard"));
+    let with_config = [&b"{\"a\":1}"[..], &component("stop-guard")].concat();
+    let (_, stage, said) = upload("slot=guard:x&name=x.wasm&configBytes=7", &with_config);
     assert_eq!(
         (stage.as_str(), said.as_str()),
         ("configure", "stop-guard refuses its configuration: this plugin takes no configuration")
@@ -76,7 +77,8 @@ fn a_refused_component_says_its_stage_and_changes_nothing() {
         ("slot=nowhere&name=x.wasm", "there is no slot \"nowhere\""),
         ("slot=classifier&name=../x.wasm", "the name must be a file name"),
         ("slot=classifier", "name"),
-        ("slot=classifier&name=x.wasm&config=%7B", "config is no JSON object"),
+        ("slot=classifier&name=x.wasm&configBytes=9", "the configuration is no JSON object"),
+        ("slot=classifier&name=x.wasm&configBytes=99999999", "shorter than configBytes"),
     ] {
         let (status, _, said) = upload(query, &component("rules"));
         assert_eq!(status, 400);

@@ -86,12 +86,12 @@ pub(crate) fn assert_no_stray_files(state: &StateDir) {
         let logs = ["logs/coordination-events.ndjson", "logs/audit.ndjson", "logs/corrupt.ndjson"];
         let plugins =
             ["plugins", "plugins/cache", "plugins/kept", "plugins/bindings.json", "logs/plugins", "decisions"];
-        let ring = |path: &str| path.ends_with(".ndjson");
+        let ring = |path: &str| path.ends_with(".ndjson") || path.ends_with(".ndjson.1");
         kept.contains(&path)
             || logs.contains(&path)
             || plugins.contains(&path)
             || path.starts_with("workspace-")
-            || (path.starts_with("plugins/cache/") && path.ends_with(".cwasm"))
+            || (path.starts_with("plugins/cache/") && (path.ends_with(".cwasm") || path.ends_with(".json")))
             || (path.starts_with("plugins/") && [".wasm", ".json5"].iter().any(|ending| path.ends_with(ending)))
             || ((path.starts_with("decisions/") || path.starts_with("logs/plugins/")) && ring(path))
     };

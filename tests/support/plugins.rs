@@ -31,7 +31,9 @@ impl TestHost {
     /// A new gateway whose classifier is a guest with this configuration.
     pub fn with_classifier(name: &str, config: Value) -> Self {
         let binding = json!({ "source": path_of(&guest(name)), "config": config });
-        Self::start_with(|file| file["plugins"]["classifier"] = binding)
+        let host = Self::start_with(|file| file["plugins"]["classifier"] = binding);
+        host.block_on(host.plugins().loaded());
+        host
     }
 
     pub fn plugins(&self) -> &Handle {

@@ -80,7 +80,7 @@ fn ship(binary: &Path) -> Result<()> {
     // What an earlier build left is of no use to this one.
     for entry in std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry?.path();
-        if !compiled.contains(&*path.to_string_lossy()) {
+        if !compiled.contains(&*path.with_extension("cwasm").to_string_lossy()) {
             std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
     }

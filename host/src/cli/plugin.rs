@@ -149,8 +149,12 @@ impl Compile {
         let mut rows = Vec::new();
         for source in sources {
             let since = std::time::Instant::now();
-            let path = plugins::compile(&source, self.to.as_deref(), &into)
-                .with_context(|| format!("cannot compile {source}"))?;
+            let compiled = plugins::compile(&source, self.to.as_deref(), &into);
+            if let (Err(plugins::CompileError::Refused(refused)), Some(_)) = (&compiled, &self.to) {
+                // For the gateway, which asked for exactly this file.
+                Output { json: true }.show(&json!(refused), String::new);
+            }
+            let path = compiled.with_context(|| format!("cannot compile {source}"))?;
             rows.push(json!({ "source": source, "file": path, "tookMs": since.elapsed().as_millis() }));
         }
         output.show(&json!({ "compiled": rows }), || {

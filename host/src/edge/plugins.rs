@@ -94,17 +94,17 @@ struct LoadParams {
     shadow: bool,
 }
 
-/// The query of an upload; the body is the component.
+/// The query of an upload; the body is the component, after its configuration if there is one.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Upload {
     slot: String,
     name: String,
     #[serde(default)]
     shadow: bool,
-    /// JSON, the component's own configuration.
+    /// So many bytes at the start of the body are JSON, the component's own configuration.
     #[serde(default)]
-    config: Option<String>,
+    config_bytes: usize,
 }
 
 fn slot_of(text: &str) -> Result<SlotName, ErrorShape> {
@@ -129,7 +129,12 @@ async fn slots(context: Context, _: Nothing) -> Result<Value, ErrorShape> {
 
 async fn logs(context: Context, params: Logs) -> Result<Value, ErrorShape> {
     let lines = params.lines.unwrap_or(LOG_LINES).min(LOG_LINES_MAX);
-    let lines = context.plugins.logs(slot_of(&params.slot)?, lines).await.map_err(refusal)?;
+    let slot = slot_of(&params.slot)?;
+    let known = context.plugins.slots().iter().any(|view| view.slot == params.slot);
+    if !known {
+        return Err(ErrorShape::invalid(format!("there is no slot {slot} here; `plugin.slots` lists them")));
+    }
+    let lines = context.plugins.logs(slot, lines).await.map_err(refusal)?;
     Ok(json!({ "slot": params.slot, "lines": lines }))
 }
 
@@ -199,7 +204,7 @@ async fn upload(State(context): State<Context>, request: HttpRequest) -> Result<
     let bytes = body::read_up_to(&context, request.into_body(), limit).await?;
     let outcome = match query {
         Err(error) => Err(ErrorShape::invalid(format!("{}; write ?slot=SLOT&name=FILE.wasm", error.body_text()))),
-        Ok(Query(upload)) => match upload_of(upload, bytes.to_vec()) {
+        Ok(Query(upload)) => match upload_of(upload, &bytes) {
             Err(error) => Err(error),
             Ok(load) => {
                 let plugins = context.plugins.clone();
@@ -211,7 +216,7 @@ async fn upload(State(context): State<Context>, request: HttpRequest) -> Result<
     Ok(answer(outcome))
 }
 
-fn upload_of(upload: Upload, bytes: Vec<u8>) -> Result<Load, ErrorShape> {
+fn upload_of(upload: Upload, bytes: &[u8]) -> Result<Load, ErrorShape> {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if !upload.name.ends_with(".wasm")
         || upload.name.starts_with('.')
@@ -220,9 +225,13 @@ fn upload_of(upload: Upload, bytes: Vec<u8>) -> Result<Load, ErrorShape> {
     {
         return Err(ErrorShape::invalid("the name must be a file name such as my-classifier.wasm"));
     }
-    let config = upload.config.as_deref().map(serde_json::from_str).transpose();
-    let config = config.map_err(|error| ErrorShape::invalid(format!("config is no JSON object: {error}")))?;
-    let from = From::Bytes { name: upload.name, bytes };
+    let Some((config, component)) = bytes.split_at_checked(upload.config_bytes) else {
+        return Err(ErrorShape::invalid("the body is shorter than configBytes says"));
+    };
+    let config = (!config.is_empty()).then(|| serde_json::from_slice(config)).transpose();
+    let config =
+        config.map_err(|error| ErrorShape::invalid(format!("the configuration is no JSON object: {error}")))?;
+    let from = From::Bytes { name: upload.name, bytes: component.to_vec() };
     Ok(Load { slot: slot_of(&upload.slot)?, from, config, shadow_only: upload.shadow })
 }
 

@@ -62,12 +62,12 @@ impl Handle {
                     None => answered.answer,
                     Some(why) => {
                         self.note_invalid(slot, &why).await;
-                        instead(slot, guard, &call, &why)
+                        self.instead(slot, guard, &call, &why, about)
                     }
                 },
                 // The operator has taken it out.
                 Err(Unanswered::Idle(Idle::Disabled)) => Verdict::Allow,
-                Err(why) => instead(slot, guard, &call, &why.words()),
+                Err(why) => self.instead(slot, guard, &call, &why.words(), about),
             };
             match verdict {
                 Verdict::Allow => {}
@@ -77,6 +77,19 @@ impl Handle {
             }
         }
         Decision::Run { arguments: call.arguments, warnings }
+    }
+
+    /// What a guard's failure means for a tool call.
+    fn instead(&self, slot: &Slot, guard: &str, call: &ToolCall, why: &str, about: &About) -> Verdict {
+        let verdict = match slot.on_failure() {
+            OnFailure::Allow => Verdict::Allow,
+            OnFailure::Builtin => fallback::before_tool_call(call),
+            OnFailure::Block => fallback::guard_failed(guard, why),
+        };
+        if verdict != Verdict::Allow {
+            self.0.room.decided_itself(&slot.name, BeforeToolCall::EXPORT, &json!(verdict), why, about);
+        }
+        verdict
     }
 
     /// Text for an agent's instructions.
@@ -93,7 +106,11 @@ impl Handle {
         let slot = self.continuation_of(&input.agent.id);
         let input = Arc::new(input);
         let outcome = self.ask::<Next>(&slot, &input, about).await;
-        outcome.unwrap_or_else(|_| Answered { answer: fallback::next(&input), by: None })
+        outcome.unwrap_or_else(|why| {
+            let answer = fallback::next(&input);
+            self.0.room.decided_itself(&slot, Next::EXPORT, &json!(answer), &why.words(), about);
+            Answered { answer, by: None }
+        })
     }
 
     fn continuation_of(&self, agent: &str) -> SlotName {
@@ -169,17 +186,23 @@ impl Handle {
     }
 
     /// Counts and tells a failure; says what the slot did about it.
-    async fn note_failed(&self, slot: &Slot, generation: &Generation, export: &str, failure: &Failure) -> Response {
+    async fn note_failed(
+        &self,
+        slot: &Slot,
+        generation: &Arc<Generation>,
+        export: &str,
+        failure: &Failure,
+    ) -> Response {
         let room = &self.0.room;
         let response = slot.failed(generation.id, failure, room.clock.elapsed());
         room.note_failure(slot, &generation.identity, export, failure);
         match &response {
             Response::Stale => {}
             Response::RolledBack { to } => {
-                let failed = generation.identity.clone();
-                let facts = json!({ "plugin": to, "from": failed, "reason": failure.to_string() });
+                let (failed, to) = (generation.clone(), to.clone());
+                let facts = json!({ "plugin": to.identity, "from": failed.identity, "reason": failure.to_string() });
                 room.tell(Kind::PluginRolledBack, slot, facts);
-                self.send(Command::RolledBack { slot: slot.name.clone(), failed }).await;
+                self.send(Command::RolledBack { slot: slot.name.clone(), failed, to: to.id }).await;
             }
             Response::Quarantined => {
                 let facts = json!({ "plugin": generation.identity, "reason": failure.to_string() });
@@ -205,15 +228,6 @@ impl Unanswered {
             Self::Idle(idle) => idle.words(),
             Self::Failed(failure) => failure.to_string(),
         }
-    }
-}
-
-/// What a guard's failure means for a tool call.
-fn instead(slot: &Slot, guard: &str, call: &ToolCall, why: &str) -> Verdict {
-    match slot.on_failure() {
-        OnFailure::Allow => Verdict::Allow,
-        OnFailure::Builtin => fallback::before_tool_call(call),
-        OnFailure::Block => fallback::guard_failed(guard, why),
     }
 }
 

@@ -1,44 +1,64 @@
 //! Compiled code on disk, by content and engine, so that a restart compiles nothing.
-//! Keeps true: compiling happens in a child process under limits, for it leaves a hundred megabytes behind; only code that this binary
-//! compiled is ever loaded. Never: loads a compiled file that came from outside.
+//! Keeps true: looking at a component and compiling it happen in a child process under limits, for a hostile one may bring down whoever
+//! looks at it, and compiling leaves a hundred megabytes behind; only code that this binary compiled, whole and unchanged, is ever loaded.
 
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use chela_storage::Mode;
 use rustix::process::{Resource, Rlimit, setrlimit};
+use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::engine;
-use super::inspect::{hash, inspect};
-use super::source::{self, Source};
+use super::inspect::{Inspection, Refused, inspect};
+use super::source::{self, Material, Source};
 
 /// What compiling one component may take.
 const COMPILE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 const COMPILE_TIME_MAX: Duration = Duration::from_secs(60);
-/// Compiled components that are kept; the ones unused for longest go first.
+/// Compiled components that are kept; the ones compiled longest ago go first.
 const FILES_MAX: usize = 64;
-const SAID_BYTES_MAX: u64 = 4 * 1024;
+const SAID_BYTES_MAX: u64 = 16 * 1024;
+const FACTS_BYTES_MAX: u64 = 1024 * 1024;
+const CODE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot start the compiler {} ({cause})", program.display())]
     Spawn { program: PathBuf, cause: std::io::Error },
+    #[error(transparent)]
+    Refused(Refused),
     #[error("it cannot be compiled: {said}")]
     Failed { said: String },
-    #[error("compiling it took longer than {} s", COMPILE_TIME_MAX.as_secs())]
+    #[error("compiling it took longer than {} s; make it smaller, or compile it ahead with `chela plugin compile FILE`", COMPILE_TIME_MAX.as_secs())]
     TooSlow,
+    #[error("the gateway is stopping")]
+    Stopping,
     #[error("cannot keep its compiled code in {} ({cause}); check the directory's owner and rights, and the disk", path.display())]
     Write { path: PathBuf, cause: std::io::Error },
     #[error("others can write in {}, where compiled code lies; run `chmod 700 {}`", path.display(), path.display())]
     Rights { path: PathBuf },
     #[error("its compiled code {} does not load: {said}", path.display())]
     Load { path: PathBuf, said: String },
+}
+
+impl Error {
+    /// The error of a component that people know under `source_name`.
+    pub(super) fn named(self, source_name: String) -> super::Error {
+        match self {
+            Self::Refused(refused) => super::Error::Refused { source_name, refused },
+            Self::Stopping => super::Error::Stopping,
+            cause => super::Error::Compile { source_name, cause },
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -49,22 +69,37 @@ pub(super) struct Cache {
     /// Compiled with the binary or when it was installed; only read.
     shipped: Option<PathBuf>,
     compiler: PathBuf,
+    /// Set once no more is to be compiled.
+    stopping: Arc<AtomicBool>,
+}
+
+/// What lies beside compiled code.
+#[derive(Serialize, Deserialize)]
+struct Facts {
+    /// Of the compiled code: a flipped bit in it would run.
+    checksum: String,
+    inspection: Inspection,
 }
 
 impl Cache {
-    pub(super) fn new(engine: Engine, dir: PathBuf, shipped: Option<PathBuf>, compiler: PathBuf) -> Self {
+    pub(super) fn new(
+        engine: Engine,
+        dir: PathBuf,
+        shipped: Option<PathBuf>,
+        compiler: PathBuf,
+        stopping: Arc<AtomicBool>,
+    ) -> Self {
         let shipped = shipped.filter(|dir| is_ours_alone(dir));
-        Self { fingerprint: engine::fingerprint(&engine), engine, dir, shipped, compiler }
+        Self { fingerprint: engine::fingerprint(&engine), engine, dir, shipped, compiler, stopping }
     }
 
-    /// The compiled component, from disk if it is there. Compiling takes seconds: not for an async thread.
-    pub(super) fn component(&self, source: &Source, bytes: &[u8]) -> Result<Component, Error> {
-        let name = file_name(&hash(bytes), &self.fingerprint);
-        let shipped = self.shipped.as_ref().map(|dir| dir.join(&name)).filter(|path| path.is_file());
-        if let Some(path) = shipped
-            && let Ok(component) = load(&self.engine, &path)
+    /// The compiled component and what it is, from disk if they are there. Compiling takes seconds: not for an async thread.
+    pub(super) fn component(&self, material: &Material) -> Result<(Component, Inspection), Error> {
+        let name = file_name(&material.hash, &self.fingerprint);
+        if let Some(shipped) = &self.shipped
+            && let Ok(found) = load(&self.engine, &shipped.join(&name))
         {
-            return Ok(component);
+            return Ok(found);
         }
         chela_storage::make_private_dir(&self.dir).map_err(|cause| Error::Write { path: self.dir.clone(), cause })?;
         if !is_ours_alone(&self.dir) {
@@ -73,30 +108,26 @@ impl Cache {
         let path = self.dir.join(&name);
         if path.is_file() {
             match load(&self.engine, &path) {
-                Ok(component) => return Ok(component),
+                Ok(found) => return Ok(found),
                 Err(error) => tracing::warn!(%error, "compiled again"),
             }
         }
-        self.compile(source, bytes, &path)?;
+        self.compile(material, &path)?;
         self.keep_few();
         load(&self.engine, &path)
     }
 
-    fn compile(&self, source: &Source, bytes: &[u8], path: &Path) -> Result<(), Error> {
-        // A file may change between being read and being compiled, so the child gets the bytes that were checked.
-        let given = match source {
-            Source::Builtin(name) => format!("builtin:{name}"),
-            Source::File(_) => {
-                let beside = path.with_extension("wasm");
-                chela_storage::replace(&beside, bytes, Mode::Private)
-                    .map_err(|cause| Error::Write { path: beside.clone(), cause })?;
-                beside.display().to_string()
-            }
-        };
-        let outcome = self.run_compiler(&given, path);
-        if matches!(source, Source::File(_)) {
-            let _ = fs::remove_file(path.with_extension("wasm"));
+    fn compile(&self, material: &Material, path: &Path) -> Result<(), Error> {
+        if let Some(name) = &material.builtin {
+            return self.run_compiler(&format!("builtin:{name}"), path);
         }
+        // A file may change between being read and being compiled, so the child gets the bytes that were read.
+        let beside = path.with_extension("wasm");
+        chela_storage::replace(&beside, &material.bytes, Mode::Private)
+            .map_err(|cause| Error::Write { path: beside.clone(), cause })?;
+        let outcome = self.run_compiler(&beside.display().to_string(), path);
+        // What is left of it is swept away by the next start.
+        let _ = fs::remove_file(beside);
         outcome
     }
 
@@ -105,27 +136,47 @@ impl Cache {
         let mut command = Command::new(&self.compiler);
         // The state directory is named so that the child looks for no home.
         command.args(["plugin", "compile", source, "--to"]).arg(path).arg("--state-dir").arg(&self.dir);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let spawned = command.spawn();
         let mut child = spawned.map_err(|cause| Error::Spawn { program: self.compiler.clone(), cause })?;
-        let success = wait(&mut child, COMPILE_TIME_MAX);
-        let mut said = String::new();
-        if let Some(stderr) = child.stderr.take() {
-            let _ = stderr.take(SAID_BYTES_MAX).read_to_string(&mut said);
+        let ended = self.wait(&mut child);
+        let (told, said) = (first_of(child.stdout.take()), first_of(child.stderr.take()));
+        let status = ended?;
+        if status.success() {
+            return Ok(());
         }
-        match success {
-            Some(true) => Ok(()),
-            Some(false) => {
-                let said = said.trim().trim_start_matches("chela: ").to_owned();
-                let said =
-                    if said.is_empty() { "the compiler was ended; it may need more than 1 GiB".into() } else { said };
-                Err(Error::Failed { said })
-            }
-            None => Err(Error::TooSlow),
+        if let Ok(refused) = serde_json::from_str(&told) {
+            return Err(Error::Refused(refused));
+        }
+        let said = said.trim().trim_start_matches("chela: ").lines().next().unwrap_or_default().to_owned();
+        match status.code() {
+            Some(1) => Err(Error::Failed { said }),
+            Some(_) => Err(Error::Refused(Refused::Broken { said: format!("looking at it failed: {said}") })),
+            None => Err(Error::Failed { said: "the compiler was ended; it may need more than 1 GiB".into() }),
         }
     }
 
-    /// Removes what other builds left and what has not been used for longest.
+    /// Waits for the child, but not for ever, and not once the gateway stops.
+    fn wait(&self, child: &mut Child) -> Result<ExitStatus, Error> {
+        let since = Instant::now();
+        loop {
+            let stopping = self.stopping.load(Ordering::Relaxed);
+            match child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) if since.elapsed() < COMPILE_TIME_MAX && !stopping => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                _ => {
+                    // It may have ended by itself this very moment, which is as good.
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return Err(if stopping { Error::Stopping } else { Error::TooSlow });
+                }
+            }
+        }
+    }
+
+    /// Removes what was compiled longest ago.
     fn keep_few(&self) {
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let mut files: Vec<(std::time::SystemTime, PathBuf)> = entries
@@ -136,38 +187,52 @@ impl Cache {
         let surplus = files.len().saturating_sub(FILES_MAX);
         for (_, path) in files.into_iter().take(surplus) {
             // A mapped file stays with those who use it.
+            let _ = fs::remove_file(facts_of(&path));
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Waits for a child, but not for ever; none when it had to be ended.
-fn wait(child: &mut Child, patience: Duration) -> Option<bool> {
-    let since = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status.success()),
-            Ok(None) if since.elapsed() < patience => std::thread::sleep(Duration::from_millis(2)),
-            _ => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return None;
-            }
-        }
+fn first_of(stream: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        // What cannot be read was not said.
+        let _ = stream.take(SAID_BYTES_MAX).read_to_end(&mut bytes);
     }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn file_name(hash: &str, fingerprint: &str) -> String {
     format!("{hash}-{fingerprint}.cwasm")
 }
 
+fn facts_of(path: &Path) -> PathBuf {
+    path.with_extension("json")
+}
+
+fn load(engine: &Engine, path: &Path) -> Result<(Component, Inspection), Error> {
+    let bad = |said: String| Error::Load { path: path.to_owned(), said };
+    let facts = source::read_file(&facts_of(path), FACTS_BYTES_MAX).map_err(|error| bad(error.to_string()))?;
+    let facts: Facts = serde_json::from_slice(&facts).map_err(|error| bad(error.to_string()))?;
+    let code = source::read_file(path, CODE_BYTES_MAX).map_err(|error| bad(error.to_string()))?;
+    if checksum(&code) != facts.checksum {
+        return Err(bad("it is not what was compiled".into()));
+    }
+    let component = map(engine, path).map_err(|error| bad(super::failure::chain(&error)))?;
+    Ok((component, facts.inspection))
+}
+
+fn checksum(code: &[u8]) -> String {
+    blake3::hash(code).to_hex().to_string()
+}
+
+/// Mapped rather than copied, so that the machine can share it and forget it.
 #[expect(
     unsafe_code,
-    reason = "compiled code is machine code: its directory is ours alone, and only our compiler writes there"
+    reason = "compiled code is machine code: its directory is ours alone, its checksum was just compared"
 )]
-fn load(engine: &Engine, path: &Path) -> Result<Component, Error> {
-    let loaded = unsafe { Component::deserialize_file(engine, path) };
-    loaded.map_err(|error| Error::Load { path: path.to_owned(), said: super::failure::chain(&error) })
+fn map(engine: &Engine, path: &Path) -> wasmtime::Result<Component> {
+    unsafe { Component::deserialize_file(engine, path) }
 }
 
 /// Nobody but root and us can put code into the directory.
@@ -177,29 +242,31 @@ fn is_ours_alone(dir: &Path) -> bool {
     (facts.uid() == own || facts.uid() == 0) && facts.mode() & 0o022 == 0
 }
 
-/// The work of the child: compiles `source` to `to` under limits of its own.
+/// The work of the child: looks at `source`, compiles it to `to`, or into `dir`, under limits of its own.
 pub fn compile(source: &str, to: Option<&Path>, dir: &Path) -> Result<PathBuf, CompileError> {
     let limit = Rlimit { current: Some(COMPILE_BYTES_MAX), maximum: Some(COMPILE_BYTES_MAX) };
     // Without the limit a hostile file could take all memory, so a system that refuses it is told of.
     setrlimit(Resource::Data, limit).map_err(|cause| CompileError::Limit { cause: cause.into() })?;
-    let source = Source::parse(source, Path::new(""));
-    let bytes = source::read(&source, source::FILE_BYTES_CEILING)?;
-    let (_, made) = inspect(&bytes)?;
-    let engine = engine::engine().map_err(|error| CompileError::Engine { said: super::failure::chain(&error) })?;
+    let material = Material::read(&Source::parse(source, Path::new("")), source::FILE_BYTES_CEILING)?;
+    let failed = |error: wasmtime::Error| CompileError::Engine { said: super::failure::chain(&error) };
+    let engine = engine::engine().map_err(failed)?;
     let path = match to {
         Some(path) => path.to_owned(),
-        None => dir.join(file_name(&hash(&bytes), &engine::fingerprint(&engine))),
+        None => dir.join(file_name(&material.hash, &engine::fingerprint(&engine))),
     };
     if to.is_none() && load(&engine, &path).is_ok() {
         return Ok(path);
     }
-    let compiled = engine.precompile_component(made.as_deref().unwrap_or(&bytes));
-    let compiled = compiled.map_err(|error| CompileError::Engine { said: super::failure::chain(&error) })?;
+    let (inspection, made) = inspect(&material.bytes)?;
+    let code = engine.precompile_component(made.as_deref().unwrap_or(&material.bytes)).map_err(failed)?;
+    let facts = Facts { checksum: checksum(&code), inspection };
+    let facts = serde_json::to_vec(&facts).expect("facts are plain JSON");
     let write = |cause| CompileError::Write { path: path.clone(), cause };
     if let Some(dir) = path.parent() {
         chela_storage::make_private_dir(dir).map_err(write)?;
     }
-    chela_storage::replace(&path, &compiled, Mode::Private).map_err(write)?;
+    chela_storage::replace(&facts_of(&path), &facts, Mode::Private).map_err(write)?;
+    chela_storage::replace(&path, &code, Mode::Private).map_err(write)?;
     Ok(path)
 }
 
@@ -208,7 +275,7 @@ pub enum CompileError {
     #[error(transparent)]
     Source(#[from] source::Error),
     #[error(transparent)]
-    Refused(#[from] super::inspect::Refused),
+    Refused(#[from] Refused),
     #[error("{said}")]
     Engine { said: String },
     #[error("cannot limit the compiler's memory ({cause})")]

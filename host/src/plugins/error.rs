@@ -60,6 +60,10 @@ pub enum Error {
     NotQuarantined { slot: String },
     #[error("{slot} is disabled; `chela plugin enable {slot}` ends that")]
     Disabled { slot: String },
+    #[error("the newest version of {slot} was rolled back before; mend it, or insist with `chela plugin load`")]
+    RolledBack { slot: String },
+    #[error("this failed by a fault of the gateway; its log says more")]
+    Fault,
     #[error("the gateway is stopping")]
     Stopping,
 }

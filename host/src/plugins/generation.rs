@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::Failure;
 use super::instance::{Instance, Line, Template, Unmade};
+use super::stage::instances;
 use crate::config::PluginLimits;
 
 /// Who a component is.
@@ -62,8 +63,12 @@ impl Generation {
 
     /// Makes a replacement and adds it; a failure is kept and told to whoever waits for one.
     pub(super) fn replenish(&self, lines: &mut Vec<Line>) {
-        if self.lock().retired {
-            return;
+        {
+            let spares = self.lock();
+            // Several calls may have asked for the same one.
+            if spares.retired || spares.free.len() >= instances() {
+                return;
+            }
         }
         match self.make(lines) {
             Ok(instance) => self.give_back(instance),
@@ -83,6 +88,7 @@ impl Generation {
         self.memory.fetch_max(instance.memory(), Ordering::Relaxed);
         let mut spares = self.lock();
         if !spares.retired {
+            spares.broken = None;
             spares.free.push(instance);
         }
     }

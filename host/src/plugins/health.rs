@@ -56,6 +56,10 @@ impl Health {
     }
 
     pub(super) fn failed(&mut self, now: Duration) -> Consequence {
+        if self.quarantined {
+            // Calls that were under way: it is told once.
+            return Consequence::Fallback;
+        }
         if self.probation.take_if(|probation| now < probation.until).is_some() {
             return Consequence::RollBack;
         }

@@ -1,16 +1,17 @@
-//! What a file is before any of it runs: a component of a world this host knows, or why not.
+//! What a file is before any of it runs, told by a child process: a component of a world this host knows, or why not.
 //! Keeps true: a refusal names the thing, the version on both sides, and what to change. Never: compiles or runs.
 
 mod difference;
 
 use std::sync::LazyLock;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use wit_component::ComponentEncoder;
 use wit_parser::decoding::{DecodedWasm, decode};
 use wit_parser::{InterfaceId, Resolve, SourceMap, WorldId, WorldItem};
 
+use super::source::hash;
 use crate::policy::World;
 
 /// The version of the policy interfaces that this host speaks.
@@ -38,18 +39,18 @@ static OWN: LazyLock<Resolve> = LazyLock::new(|| {
 });
 
 /// What is known of a component without running it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Inspection {
     /// `component`, or `module` when it was a core module that carried what a component needs.
-    pub form: &'static str,
+    pub form: String,
     pub bytes: usize,
     pub sha256: String,
     /// Our own name for its content.
     pub hash: String,
     /// What it can be bound as.
     pub worlds: Vec<World>,
-    pub interface_version: &'static str,
+    pub interface_version: String,
     pub imports: Vec<String>,
     pub exports: Vec<String>,
     /// What it imports beyond the log; an update that wants more waits for the operator.
@@ -57,7 +58,7 @@ pub struct Inspection {
 }
 
 /// Why a file cannot be a plugin.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refused {
     #[error("it is not WebAssembly (it starts with {start:?}); give a component, a .wasm file")]
     NotWasm { start: String },
@@ -82,7 +83,7 @@ pub enum Refused {
     )]
     Differs { interface: String, difference: String },
     #[error("it imports {import}, which no plugin is given; {advice}")]
-    Import { import: String, advice: &'static str },
+    Import { import: String, advice: String },
 }
 
 /// Looks at the bytes of a file; also gives the component, if it had to be made from a module.
@@ -106,22 +107,17 @@ pub fn inspect(bytes: &[u8]) -> Result<(Inspection, Option<Vec<u8>>), Refused> {
     check_imports(&facts)?;
     let grants = facts.imports.iter().filter(|(name, _)| !name.starts_with(PACKAGE));
     let inspection = Inspection {
-        form: if made.is_some() { "module" } else { "component" },
+        form: if made.is_some() { "module" } else { "component" }.into(),
         bytes: bytes.len(),
         sha256: Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect(),
         hash: hash(bytes),
         worlds,
-        interface_version: POLICY_VERSION,
+        interface_version: POLICY_VERSION.into(),
         grants: grants.map(|(name, _)| name.clone()).collect(),
         imports: facts.imports.into_iter().map(|(name, _)| name).collect(),
         exports: facts.exports.into_iter().map(|(name, _)| name).collect(),
     };
     Ok((inspection, made))
-}
-
-/// The name under which a component's content is kept.
-pub(super) fn hash(bytes: &[u8]) -> String {
-    blake3::hash(bytes).to_hex()[..32].to_owned()
 }
 
 fn component_of(module: &[u8]) -> Result<Vec<u8>, Refused> {
@@ -197,7 +193,7 @@ fn check_export(resolve: &Resolve, name: &str, id: Option<InterfaceId>) -> Resul
 
 fn check_imports(facts: &Facts) -> Result<(), Refused> {
     for (name, _) in &facts.imports {
-        let refused = |advice| Err(Refused::Import { import: name.clone(), advice });
+        let refused = |advice: &str| Err(Refused::Import { import: name.clone(), advice: advice.to_owned() });
         match name.split(['/', '@']).next().unwrap_or_default() {
             PACKAGE if *name == full_name("log") || *name == full_name("types") => {}
             PACKAGE if !name.ends_with(&format!("@{POLICY_VERSION}")) => {
@@ -205,7 +201,11 @@ fn check_imports(facts: &Facts) -> Result<(), Refused> {
                 return Err(Refused::Version { theirs, difference: String::new() });
             }
             PACKAGE => return refused("policies import `log` alone"),
-            "wasi:cli" | "wasi:clocks" | "wasi:io" | "wasi:random" | "wasi:filesystem" => {}
+            "wasi:cli" | "wasi:clocks" | "wasi:io" | "wasi:random" | "wasi:filesystem" => {
+                if !super::wasi::is_answered(name) {
+                    return refused("the WASI of plugins has nothing in it, and not this either");
+                }
+            }
             "wasi:sockets" | "wasi:http" => {
                 return refused("a policy has no network; build without it (for Python, with `--stub-wasi`)");
             }

@@ -182,7 +182,7 @@ impl Template {
         lines.extend(instance.take_lines());
         match taken {
             Ok(Ok(())) => Ok(instance),
-            Ok(Err(refused)) => Err(Unmade::Config { path: refused.path, message: refused.message }),
+            Ok(Err(refused)) => Err(Unmade::Config { path: cut(&refused.path), message: cut(&refused.message) }),
             Err(failure) => Err(Unmade::Failed(failure)),
         }
     }
@@ -217,9 +217,13 @@ impl Instance {
     }
 }
 
+/// A guest's own words, at a length that people read and without what moves a terminal's cursor.
+fn cut(text: &str) -> String {
+    text.chars().take(500).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 fn words(failure: &super::bindings::types::Failure) -> String {
     use super::bindings::types::Failure as Said;
-    let cut = |text: &str| text.chars().take(500).collect::<String>();
     match failure {
         Said::Unsupported(text) => format!("unsupported: {}", cut(text)),
         Said::InvalidInput(text) => format!("invalid input: {}", cut(text)),
@@ -304,6 +308,19 @@ impl Guest {
     }
 }
 
+impl Guest {
+    /// Counts what the guest's memories and tables take together.
+    fn take_memory(&mut self, more: usize) -> wasmtime::Result<bool> {
+        let total = self.memory.saturating_add(more);
+        if total > self.memory_max {
+            let said = format!("{} MB wanted, {} are allowed", total.div_ceil(1 << 20), self.memory_max >> 20);
+            return Err(Passed::new(Limit::Memory, said).into());
+        }
+        self.memory = total;
+        Ok(true)
+    }
+}
+
 impl log::Host for Guest {
     fn write(&mut self, level: log::Level, text: String) {
         let level = match level {
@@ -319,21 +336,15 @@ impl log::Host for Guest {
 
 impl ResourceLimiter for Guest {
     fn memory_growing(&mut self, current: usize, desired: usize, _max: Option<usize>) -> wasmtime::Result<bool> {
-        let total = self.memory.saturating_add(desired.saturating_sub(current));
-        if total > self.memory_max {
-            let said = format!("{} MB wanted, {} are allowed", total.div_ceil(1 << 20), self.memory_max >> 20);
-            return Err(Passed::new(Limit::Memory, said).into());
-        }
-        self.memory = total;
-        Ok(true)
+        self.take_memory(desired.saturating_sub(current))
     }
 
-    fn table_growing(&mut self, _current: usize, desired: usize, _max: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(&mut self, current: usize, desired: usize, _max: Option<usize>) -> wasmtime::Result<bool> {
         if desired > TABLE_ELEMENTS_MAX {
             let said = format!("{desired} elements wanted, {TABLE_ELEMENTS_MAX} are allowed");
             return Err(Passed::new(Limit::Tables, said).into());
         }
-        Ok(true)
+        self.take_memory(desired.saturating_sub(current) * size_of::<usize>())
     }
 
     fn instances(&self) -> usize {

@@ -1,12 +1,13 @@
 //! The one thread that changes what serves: it takes the configuration, dropped files and commands, one after the other.
-//! Owns `plugins/`. Keeps true: every change is staged first; what it did is in the log, in `bindings.json` and in the answer.
+//! Owns `plugins/`. Keeps true: every change is staged first; what it did is in the log, in `bindings.json` and in the answer; a fault in
+//! one change is an error of that change, never the end of the thread.
 
+mod candidates;
 mod load;
 mod operator;
-mod wanted;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -14,16 +15,14 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::error::Error;
-use super::generation::{Generation, Identity};
-use super::inspect;
-use super::records::{Bound, Record, Records, kept};
+use super::generation::Generation;
+use super::records::{Bound, Record, Records, version_key};
 use super::room::{Room, bus_data};
 use super::slots::{Slot, SlotName};
-use super::source::{self, Source};
-use super::stage::{Stage, Wanted};
+use super::stage::Stage;
 use crate::config::{Binding, Config, OnFailure};
 use crate::event::Kind;
-use load::Why;
+use candidates::Candidate;
 
 pub(super) enum Command {
     /// The configuration in force is another one.
@@ -33,7 +32,8 @@ pub(super) enum Command {
     /// A call has rolled a slot back.
     RolledBack {
         slot: SlotName,
-        failed: Identity,
+        failed: Arc<Generation>,
+        to: u64,
     },
     Stop,
 }
@@ -73,69 +73,75 @@ pub(super) struct Loader {
     stage: Stage,
     records: Records,
     config: Config,
-    /// The binding of the configuration that was last taken up, by slot.
+    /// The binding of the configuration that each slot stands by.
     applied: BTreeMap<SlotName, String>,
-    waiting: HashMap<SlotName, Wanted>,
-    /// What was last refused from a file, by slot, so that it is told once.
-    rejected: HashMap<SlotName, String>,
+    /// Updates that want more than the version they would replace.
+    waiting: HashMap<SlotName, Candidate>,
+    /// What last failed by itself, by slot, so that it is tried and told once.
+    failed: HashMap<SlotName, String>,
 }
 
 impl Loader {
     pub(super) fn new(room: Arc<Room>, stage: Stage, config: Config) -> Self {
         let records = Records::load(&room.dir);
-        Self {
-            room,
-            stage,
-            records,
-            config,
-            applied: BTreeMap::new(),
-            waiting: HashMap::new(),
-            rejected: HashMap::new(),
-        }
+        let (applied, waiting, failed) = (BTreeMap::new(), HashMap::new(), HashMap::new());
+        Self { room, stage, records, config, applied, waiting, failed }
     }
 
     pub(super) fn run(mut self, commands: &Receiver<Command>) {
         self.reconcile();
-        self.drop_unneeded();
         for command in commands {
+            let stopping = self.room.is_stopping();
             match command {
+                Command::Stop => break,
+                Command::Do(_, answer) if stopping => drop(answer.send(Err(Error::Stopping))),
+                _ if stopping => {}
                 Command::Apply(config) => {
                     self.config = *config;
                     self.reconcile();
                 }
-                Command::FilesChanged => self.take_up_files(),
-                Command::Do(request, answer) => {
-                    // The asker may have gone: what was done stands all the same.
-                    let _ = answer.send(self.obey(request));
+                Command::FilesChanged => {
+                    for slot in self.room.slots() {
+                        self.guarded(|loader| loader.look_again(&slot));
+                    }
                 }
-                Command::RolledBack { slot, failed } => self.note_rollback(&slot, failed),
-                Command::Stop => break,
+                Command::Do(request, answer) => {
+                    let done = self.guarded(|loader| loader.obey(request)).unwrap_or(Err(Error::Fault));
+                    // The asker may have gone: what was done stands all the same.
+                    let _ = answer.send(done);
+                }
+                Command::RolledBack { slot, failed, to } => {
+                    self.guarded(|loader| loader.note_rollback(&slot, &failed, to));
+                }
             }
         }
         self.room.slots().iter().for_each(|slot| drop(slot.empty()));
+    }
+
+    /// A fault of ours in one change must not end all later ones; the hook has told of it.
+    fn guarded<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        catch_unwind(AssertUnwindSafe(|| change(self))).ok()
     }
 
     /// Brings the slots in line with the configuration and with what was bound over it.
     fn reconcile(&mut self) {
         let desired = desired(&self.config);
         let old = self.room.slots();
-        let find = |name: &SlotName| old.iter().find(|slot| slot.name == *name).cloned();
-        let own: Vec<SlotName> = self
-            .records
-            .slots
-            .iter()
-            .filter(|(_, record)| record.over.is_empty())
-            .filter_map(|(name, _)| name.parse().ok())
-            .collect();
+        let find = |name: &SlotName, on_failure: OnFailure| {
+            let known = old.iter().find(|slot| slot.name == *name).cloned();
+            known.unwrap_or_else(|| Arc::new(Slot::new(name.clone(), on_failure)))
+        };
         let mut slots: Vec<Arc<Slot>> = Vec::new();
         for (name, _, on_failure) in &desired {
-            let slot = find(name).unwrap_or_else(|| Arc::new(Slot::new(name.clone(), *on_failure)));
+            let slot = find(name, *on_failure);
             slot.set_on_failure(*on_failure);
             slots.push(slot);
         }
-        for name in own {
+        // What operators have added beyond the configuration.
+        let added = self.records.slots.iter().filter(|(_, record)| record.over.is_empty() && record.current.is_some());
+        for name in added.filter_map(|(name, _)| name.parse::<SlotName>().ok()) {
             if !slots.iter().any(|slot| slot.name == name) {
-                slots.push(find(&name).unwrap_or_else(|| Arc::new(Slot::new(name, OnFailure::Block))));
+                slots.push(find(&name, OnFailure::Block));
             }
         }
         // Published before anything is loaded: a call waits for its slot rather than miss it.
@@ -143,183 +149,64 @@ impl Loader {
         for gone in old.iter().filter(|slot| !slots.iter().any(|kept| kept.name == slot.name)) {
             self.forget(gone);
         }
-        for (name, binding, _) in desired {
-            let slot = slots.iter().find(|slot| slot.name == name).cloned();
-            if let Some(slot) = slot {
-                self.take_up_binding(&slot, binding.as_ref());
-            }
-        }
         for slot in &slots {
-            if !self.applied.contains_key(&slot.name) {
-                self.take_up_binding(slot, None);
-            }
+            self.guarded(|loader| loader.take_up_binding(slot));
+            slot.settle();
         }
-        slots.iter().for_each(|slot| slot.settle());
+        self.records.drop_unneeded(&self.room.dir);
     }
 
-    fn take_up_binding(&mut self, slot: &Arc<Slot>, binding: Option<&Binding>) {
-        let digest = binding.map(digest).unwrap_or_default();
+    /// Loads what should serve a slot, unless the slot stands by the same binding already.
+    fn take_up_binding(&mut self, slot: &Arc<Slot>) {
+        let binding = self.binding_of(&slot.name);
+        let digest = binding.as_ref().map(digest).unwrap_or_default();
         if self.applied.get(&slot.name) == Some(&digest) {
             return;
         }
-        let known = self.records.slots.get(&slot.name.to_string()).filter(|record| record.over == digest).cloned();
-        let recorded = known.as_ref().and_then(|record| record.current.clone());
-        if known.as_ref().is_some_and(|record| record.disabled) {
-            slot.disable();
-            self.applied.insert(slot.name.clone(), digest);
-            slot.settle();
-            return;
-        }
-        let loaded = match (recorded, binding) {
-            (Some(bound), _) => self.load_recorded(slot, &bound),
-            (None, Some(binding)) => {
-                let wanted = self.wanted(slot, binding);
-                wanted.and_then(|wanted| self.load(slot, &wanted, Why::Config)).map(drop)
-            }
-            (None, None) => {
-                if let Some(old) = slot.empty() {
-                    self.tell(Kind::PluginUnloaded, slot, json!({ "plugin": old.identity }));
-                }
-                Ok(())
-            }
-        };
-        // A binding that failed is tried again at the next change of the configuration or the next start.
-        if let Err(error) = &loaded
-            && slot.bound().is_none()
-        {
-            slot.refuse(error.to_string());
-        }
         self.applied.insert(slot.name.clone(), digest.clone());
-        if loaded.is_ok() && known.is_none() {
-            // What was bound over another binding is void; what served before it can still be gone back to.
-            let record = self.record_of(&slot.name);
-            (record.over, record.current) = (digest, None);
-            self.save();
-        }
-    }
-
-    /// What served last, unless its file holds something new by now.
-    fn load_recorded(&mut self, slot: &Arc<Slot>, bound: &Bound) -> Result<(), Error> {
-        let limits = self.limits_of(&slot.name);
-        let from_file = self.file_of(bound).filter(|(hash, _)| {
-            let record = self.records.slots.get(&slot.name.to_string());
-            *hash != bound.hash && !record.is_some_and(|record| record.refused.contains(hash))
-        });
-        if let Some((_, source)) = from_file {
-            let mut wanted = self.wanted_of(slot, bound, source, limits);
-            wanted.sha256 = self.pin_of(&slot.name, bound);
-            if self.load(slot, &wanted, Why::File).is_ok() {
-                return Ok(());
-            }
-        }
-        let source = match Source::parse(&bound.source, Path::new("")) {
-            Source::Builtin(name) => Source::Builtin(name),
-            Source::File(_) => Source::File(kept(&self.room.dir, &bound.hash)),
-        };
-        let wanted = self.wanted_of(slot, bound, source, limits);
-        self.load(slot, &wanted, Why::Config).map(drop)
-    }
-
-    /// The file that a binding names, with the hash of what is in it now.
-    fn file_of(&self, bound: &Bound) -> Option<(String, Source)> {
-        let source = Source::parse(&bound.source, &self.room.dir.plugins());
-        let Source::File(path) = &source else { return None };
-        let bytes = source::read_file(path, self.config.plugins.file_bytes).ok()?;
-        Some((inspect::hash(&bytes), source))
-    }
-
-    fn take_up_files(&mut self) {
-        for slot in self.room.slots() {
-            let Some(serving) = slot.bound() else {
-                self.try_again(&slot);
-                continue;
-            };
-            let bound = bound_of(&serving);
-            let record = self.records.slots.get(&slot.name.to_string()).cloned().unwrap_or_default();
-            if let Some((hash, source)) = self.file_of(&bound)
-                && hash != bound.hash
-                && !record.refused.contains(&hash)
-                && self.rejected.get(&slot.name) != Some(&hash)
-            {
-                let limits = self.limits_of(&slot.name);
-                let mut wanted = self.wanted_of(&slot, &bound, source, limits);
-                wanted.sha256 = self.pin_of(&slot.name, &bound);
-                if self.load(&slot, &wanted, Why::File).is_err() {
-                    self.rejected.insert(slot.name.clone(), hash);
-                }
-            }
-            // What was refused has been put back to what serves.
-            if self.rejected.contains_key(&slot.name)
-                && self.file_of(&bound).is_some_and(|(hash, _)| hash == bound.hash)
-            {
-                self.rejected.remove(&slot.name);
-                slot.forget_problem();
-            }
-            self.take_up_rules(&slot, &serving);
-        }
-    }
-
-    /// A slot whose file could not be loaded, once the file is another one.
-    fn try_again(&mut self, slot: &Arc<Slot>) {
-        let record = self.records.slots.get(&slot.name.to_string()).cloned().unwrap_or_default();
-        let Some(binding) = self.binding_of(&slot.name).filter(|_| !record.disabled) else { return };
-        let path = match Source::parse(&binding.source, &self.room.dir.plugins()) {
-            Source::File(path) => path,
-            Source::Builtin(_) if slot.name == SlotName::Classifier => self.room.dir.rules(),
-            Source::Builtin(_) => return,
-        };
-        if self.is_news(&slot.name, &path) {
-            self.applied.remove(&slot.name);
-            self.take_up_binding(slot, Some(&binding));
-        }
-    }
-
-    /// Whether a file's content is another than the one that was last seen here without success.
-    fn is_news(&mut self, name: &SlotName, path: &Path) -> bool {
-        let content = source::read_file(path, self.config.plugins.file_bytes);
-        let hash = content.map_or_else(|_| String::new(), |bytes| inspect::hash(&bytes));
-        self.rejected.insert(name.clone(), hash.clone()).is_none_or(|before| before != hash)
-    }
-
-    /// A changed rule file of the default classifier.
-    fn take_up_rules(&mut self, slot: &Arc<Slot>, serving: &Generation) {
-        // The file is a part of the configuration's binding: what an operator has bound over that is not its concern.
-        let overridden = self.records.slots.get(&slot.name.to_string()).is_some_and(|record| record.current.is_some());
-        let ours = slot.name == SlotName::Classifier && serving.identity.source == DEFAULT_CLASSIFIER && !overridden;
-        let Some(binding) = self.binding_of(&slot.name).filter(|binding| ours && binding.config.is_empty()) else {
-            return;
-        };
-        if !self.is_news(&slot.name, &self.room.dir.rules()) {
+        self.failed.remove(&slot.name);
+        let record = self.records.slots.get(&slot.name.to_string()).filter(|record| record.over == digest);
+        if record.is_some_and(|record| record.disabled) {
+            slot.disable();
             return;
         }
-        let wanted = match self.wanted(slot, &binding) {
-            Ok(wanted) => wanted,
-            Err(error) => {
-                self.reject(slot, DEFAULT_CLASSIFIER, &error);
-                return;
+        if binding.is_none() && record.is_none_or(|record| record.current.is_none()) {
+            if let Some(old) = slot.empty() {
+                self.tell(Kind::PluginUnloaded, slot, json!({ "plugin": old.identity }));
             }
-        };
-        if Value::Object(wanted.config.clone()).to_string() != serving.config {
-            // Told where every failure of a load is told.
-            let _ = self.load(slot, &wanted, Why::Config);
-        } else {
-            slot.forget_problem();
+            return;
+        }
+        // Each failure has been told where it happened.
+        let _ = self.bring(slot);
+    }
+
+    /// Looks whether the files that a slot depends on hold something new.
+    fn look_again(&mut self, slot: &Arc<Slot>) {
+        let disabled = self.records.slots.get(&slot.name.to_string()).is_some_and(|record| record.disabled);
+        let bound = self.binding_of(&slot.name).is_some() || slot.bound().is_some();
+        if bound && !disabled {
+            let _ = self.bring(slot);
         }
     }
 
-    fn note_rollback(&mut self, name: &SlotName, failed: Identity) {
-        let serving = self.room.slot(name).and_then(|slot| slot.bound());
-        let record = self.record_of(name);
-        record.refuse(failed.hash);
-        record.current = serving.map(|generation| bound_of(&generation));
-        record.previous = None;
+    /// Writes down that a call has rolled a slot back, unless much has happened to the slot since.
+    fn note_rollback(&mut self, name: &SlotName, failed: &Generation, to: u64) {
+        let Some(record) = self.records.slots.get_mut(&name.to_string()) else { return };
+        record.refuse(version_key(&failed.identity.hash, &failed.config));
+        let serving = self.room.slot(name).and_then(|slot| slot.bound()).filter(|serving| serving.id == to);
+        if let Some(serving) = serving {
+            let current = self.overriding(name, bound_of(&serving));
+            let record = self.record_of(name);
+            (record.current, record.served, record.previous) = (current, Some(bound_of(&serving)), None);
+        }
         self.save();
     }
 
     fn forget(&mut self, slot: &Slot) {
         self.waiting.remove(&slot.name);
-        let served = slot.empty().map(|generation| generation.identity.clone());
         self.applied.remove(&slot.name);
+        self.failed.remove(&slot.name);
+        let served = slot.empty().map(|generation| generation.identity.clone());
         self.records.slots.remove(&slot.name.to_string());
         self.save();
         self.tell(Kind::PluginUnloaded, slot, json!({ "plugin": served }));
@@ -329,6 +216,7 @@ impl Loader {
         if let Err(error) = self.records.save(&self.room.dir) {
             tracing::error!(%error, "what is bound will be forgotten by a restart");
         }
+        self.records.drop_unneeded(&self.room.dir);
     }
 
     fn tell(&self, kind: Kind, slot: &Slot, facts: Value) {
@@ -339,13 +227,22 @@ impl Loader {
         self.room.slot(name).ok_or_else(|| Error::Unbound { slot: name.to_string() })
     }
 
+    /// The slot's record, a new one if the configuration's binding has changed since it was written.
     fn record_of(&mut self, name: &SlotName) -> &mut Record {
         let over = self.binding_of(name).as_ref().map(digest).unwrap_or_default();
-        self.records.slots.entry(name.to_string()).or_insert_with(|| Record { over, ..Record::default() })
+        let record = self.records.slots.entry(name.to_string()).or_default();
+        if record.over != over {
+            // What served before the change can still be gone back to.
+            *record =
+                Record { over, served: record.served.take(), previous: record.previous.take(), ..Record::default() };
+        }
+        record
+    }
+
+    fn binding_of(&self, name: &SlotName) -> Option<Binding> {
+        desired(&self.config).into_iter().find(|(known, ..)| known == name).and_then(|(_, binding, _)| binding)
     }
 }
-
-const DEFAULT_CLASSIFIER: &str = "builtin:rules";
 
 /// What the configuration binds, in order.
 fn desired(config: &Config) -> Vec<(SlotName, Option<Binding>, OnFailure)> {

@@ -58,9 +58,9 @@ pub(super) struct Recorder {
 }
 
 enum Entry {
-    Line {
+    Lines {
         path: PathBuf,
-        text: Vec<u8>,
+        lines: Vec<Vec<u8>>,
         bytes_max: u64,
     },
     /// Answered when everything before it is in the files.
@@ -89,16 +89,22 @@ impl Recorder {
             text.extend_from_slice(name);
             text.extend_from_slice(value);
         }
-        self.send(Entry::Line { path: self.decisions_of(slot), text, bytes_max: u64::from(megabytes) << 20 });
+        self.send(Entry::Lines {
+            path: self.decisions_of(slot),
+            lines: vec![text],
+            bytes_max: u64::from(megabytes) << 20,
+        });
     }
 
     pub(super) fn log(&self, slot: &str, plugin: &Identity, ts: Timestamp, lines: &[Line]) {
-        for line in lines {
-            let (name, version) = (&plugin.name, &plugin.version);
+        let (name, version) = (&plugin.name, &plugin.version);
+        let entry = |line: &Line| {
             let entry = json!({ "ts": ts, "level": line.level, "plugin": name, "version": version, "text": line.text });
-            let text = serde_json::to_vec(&entry).expect("a line is plain JSON");
-            self.send(Entry::Line { path: self.log_of(slot), text, bytes_max: PLUGIN_LOG_BYTES_MAX });
-        }
+            serde_json::to_vec(&entry).expect("a line is plain JSON")
+        };
+        // All lines of a call are one entry: a talkative plugin must not crowd out the decisions of others.
+        let (path, lines) = (self.log_of(slot), lines.iter().map(entry).collect());
+        self.send(Entry::Lines { path, lines, bytes_max: PLUGIN_LOG_BYTES_MAX });
     }
 
     fn send(&self, entry: Entry) {
@@ -165,11 +171,12 @@ fn write_all(entries: &Receiver<Entry>, aside: &Path) {
     for entry in entries {
         match entry {
             Entry::Flush(done) => drop(done.send(())),
-            Entry::Line { path, text, bytes_max } => {
+            Entry::Lines { path, lines, bytes_max } => {
+                let append = |ring: &mut Ring| lines.iter().try_for_each(|line| ring.append(line, bytes_max, aside));
                 let written = match files.get_mut(&path) {
-                    Some(ring) => ring.append(&text, bytes_max, aside),
+                    Some(ring) => append(ring),
                     None => Ring::open(&path, aside).and_then(|mut ring| {
-                        let written = ring.append(&text, bytes_max, aside);
+                        let written = append(&mut ring);
                         files.insert(path.clone(), ring);
                         written
                     }),
@@ -215,7 +222,7 @@ impl Ring {
 }
 
 fn before(path: &Path) -> PathBuf {
-    path.with_extension("1.ndjson")
+    path.with_extension("ndjson.1")
 }
 
 /// The last lines of a ring, oldest first.

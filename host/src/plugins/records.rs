@@ -27,9 +27,13 @@ pub(super) struct Records {
 pub(super) struct Record {
     /// The configuration's binding when this was written; another one there makes this void.
     pub(super) over: String,
+    /// What is bound over the configuration.
     pub(super) current: Option<Bound>,
+    /// What served last, whoever bound it.
+    pub(super) served: Option<Bound>,
+    /// What served before that.
     pub(super) previous: Option<Bound>,
-    /// Contents that failed here and are not taken up again by themselves.
+    /// Versions, as [`version_key`], that failed here and are not taken up again by themselves.
     pub(super) refused: Vec<String>,
     pub(super) disabled: bool,
 }
@@ -49,12 +53,22 @@ pub(super) struct Bound {
 }
 
 impl Record {
-    pub(super) fn refuse(&mut self, hash: String) {
-        self.refused.retain(|known| *known != hash);
-        self.refused.push(hash);
+    pub(super) fn refuse(&mut self, version: String) {
+        self.forgive(&version);
+        self.refused.push(version);
         let surplus = self.refused.len().saturating_sub(REFUSED_MAX);
         self.refused.drain(..surplus);
     }
+
+    /// Somebody insists on it.
+    pub(super) fn forgive(&mut self, version: &str) {
+        self.refused.retain(|known| known != version);
+    }
+}
+
+/// Tells one version in a slot from another: by its content and its configuration.
+pub(super) fn version_key(hash: &str, config: &str) -> String {
+    format!("{hash}:{}", &blake3::hash(config.as_bytes()).to_hex()[..16])
 }
 
 impl Records {
@@ -87,10 +101,10 @@ impl Records {
         chela_storage::replace(&path, bytes, Mode::Private).map_err(failed)
     }
 
-    /// Drops the copies that no binding names and that are not among those `in_use`.
-    pub(super) fn drop_unneeded(&self, dir: &StateDir, in_use: impl Iterator<Item = PathBuf>) {
-        let bounds = self.slots.values().flat_map(|record| record.current.iter().chain(&record.previous));
-        let needed: HashSet<PathBuf> = bounds.map(|bound| kept(dir, &bound.hash)).chain(in_use).collect();
+    /// Drops the copies that no binding names.
+    pub(super) fn drop_unneeded(&self, dir: &StateDir) {
+        let bounds = self.slots.values().flat_map(|record| [&record.current, &record.served, &record.previous]);
+        let needed: HashSet<PathBuf> = bounds.flatten().map(|bound| kept(dir, &bound.hash)).collect();
         for entry in fs::read_dir(dir.plugin_store()).into_iter().flatten().flatten() {
             if !needed.contains(&entry.path()) {
                 // It will be tried again at the next change.

@@ -1,6 +1,6 @@
 //! What the threads of the room share: the slots, and every way to tell what happened in them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -36,9 +36,15 @@ pub(super) struct Room {
     pub(super) threads: Threads,
     pub(super) recorder: Arc<Recorder>,
     pub(super) sampled: AtomicU64,
+    /// Set once nothing new is to be begun.
+    pub(super) stopping: Arc<AtomicBool>,
 }
 
 impl Room {
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
     pub(super) fn slots(&self) -> Vec<Arc<Slot>> {
         self.slots.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -135,6 +141,15 @@ impl Room {
             let head = Head { ts, export: C::EXPORT, digest, component: plugin, micros };
             self.recorder.decision(&slot.name.to_string(), &head, &asked.input, &output, decisions.megabytes);
         }
+    }
+
+    /// Tells what the host decided in place of a component, and why.
+    pub(super) fn decided_itself(&self, slot: &SlotName, export: &str, answer: &Value, why: &str, about: &About) {
+        let facts = json!({
+            "export": export, "plugin": null, "answer": answer, "reason": why,
+            "taskId": about.task, "jobId": about.job, "workSessionId": about.work_session, "agent": about.agent,
+        });
+        self.bus.tell(Kind::PolicyDecided, bus_data(&slot.to_string(), facts));
     }
 
     /// Every so many of the answers that nobody is likely to ask about.

@@ -125,7 +125,6 @@ impl Idle {
 }
 
 /// What the slot did about a failure.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Response {
     /// Somebody swapped it meanwhile: ask again.
     Stale,
@@ -133,7 +132,7 @@ pub(super) enum Response {
     Quarantined,
     /// The version before serves again: ask it.
     RolledBack {
-        to: Identity,
+        to: Arc<Generation>,
     },
 }
 
@@ -224,17 +223,23 @@ impl Slot {
 
     /// Takes everything out; gives what served.
     pub(super) fn empty(&self) -> Option<Arc<Generation>> {
-        let state = std::mem::take(&mut *self.lock());
-        for generation in state.serving.iter().chain(&state.previous) {
+        self.replace_state(State::default())
+    }
+
+    fn replace_state(&self, new: State) -> Option<Arc<Generation>> {
+        let old = std::mem::replace(&mut *self.lock(), new);
+        for generation in old.serving.iter().chain(&old.previous) {
             generation.retire();
         }
-        state.serving
+        old.serving
     }
 
     pub(super) fn disable(&self) -> Option<Arc<Generation>> {
-        let taken = self.empty();
-        self.lock().disabled = true;
-        taken
+        self.replace_state(State { disabled: true, ..State::default() })
+    }
+
+    pub(super) fn problem(&self) -> Option<String> {
+        self.lock().problem.clone()
     }
 
     pub(super) fn refuse(&self, problem: String) {
@@ -284,7 +289,7 @@ impl Slot {
             Consequence::RollBack => match state.previous.take() {
                 None => Response::Fallback,
                 Some(previous) => {
-                    let to = previous.identity.clone();
+                    let to = previous.clone();
                     if let Some(failed) = state.serving.replace(previous) {
                         state.problem = Some(format!(
                             "{} {} was rolled back: {failure}",

@@ -1,5 +1,6 @@
 //! Where a component comes from: out of the binary, or a file.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -19,6 +20,36 @@ pub(super) const FILE_BYTES_CEILING: u64 = 256 * 1024 * 1024;
 pub(super) enum Source {
     Builtin(String),
     File(PathBuf),
+}
+
+/// The bytes of a component, as they were when they were read.
+#[derive(Clone)]
+pub(super) struct Material {
+    pub(super) bytes: Cow<'static, [u8]>,
+    /// Our own name for the content.
+    pub(super) hash: String,
+    /// The name of a component of the binary.
+    pub(super) builtin: Option<String>,
+}
+
+impl Material {
+    pub(super) fn read(source: &Source, limit: u64) -> Result<Self, Error> {
+        let bytes = read(source, limit)?;
+        let builtin = match source {
+            Source::Builtin(name) => Some(name.clone()),
+            Source::File(_) => None,
+        };
+        Ok(Self { hash: hash(&bytes), bytes, builtin })
+    }
+
+    pub(super) fn of_bytes(bytes: Vec<u8>) -> Self {
+        Self { hash: hash(&bytes), bytes: bytes.into(), builtin: None }
+    }
+}
+
+/// The name under which a component's content is kept.
+pub(super) fn hash(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex()[..32].to_owned()
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +87,7 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The bytes of a component, at most `limit` of them.
-pub(super) fn read(source: &Source, limit: u64) -> Result<std::borrow::Cow<'static, [u8]>, Error> {
+fn read(source: &Source, limit: u64) -> Result<Cow<'static, [u8]>, Error> {
     match source {
         Source::Builtin(name) => {
             let found = builtin::BUILTIN.iter().find(|(known, _)| known == name);

@@ -1,19 +1,21 @@
-//! Loading in stages, all or nothing: read, verify, inspect, compile, link, describe, configure, replay.
+//! Loading in stages, all or nothing: verify, inspect and compile, link, describe, configure.
 //! Keeps true: nothing that serves is touched here; a failure leaves it as it was and says at which stage and why.
+//! Never: reads the bytes of a component itself. They are hostile until a child process has looked at them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 
 use super::cache::Cache;
 use super::engine::Ticker;
 use super::error::Error;
 use super::generation::{Generation, Identity};
-use super::inspect::{self, Inspection};
+use super::inspect::Inspection;
 use super::instance::{Line, Template, Unmade};
-use super::source::{self, Source};
+use super::source::Material;
 use super::threads::cores;
 use crate::config::PluginLimits;
 use crate::policy::World;
@@ -30,92 +32,95 @@ pub(super) struct Stage {
 }
 
 /// What is to be loaded.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Wanted {
     pub(super) slot: String,
     pub(super) world: Option<World>,
-    pub(super) source: Source,
     /// What people call the source.
     pub(super) label: String,
+    pub(super) material: Material,
     pub(super) sha256: Option<String>,
     pub(super) config: Map<String, Value>,
+    /// The configuration is meant for a plugin of this name; another one gets none.
+    pub(super) config_of: Option<String>,
     pub(super) limits: PluginLimits,
-    pub(super) file_bytes: u64,
 }
 
-/// A component that passed every stage but the replay.
+/// A component that passed every stage.
 pub(super) struct Staged {
     pub(super) generation: Arc<Generation>,
-    pub(super) bytes: std::borrow::Cow<'static, [u8]>,
     pub(super) inspection: Inspection,
     pub(super) summary: String,
     pub(super) config_schema: String,
     pub(super) lines: Vec<Line>,
 }
 
-impl Stage {
-    /// Reads and checks without running anything.
-    pub(super) fn look(wanted: &Wanted) -> Result<(std::borrow::Cow<'static, [u8]>, Inspection), Error> {
-        let bytes = source::read(&wanted.source, wanted.file_bytes)?;
-        let label = || wanted.label.clone();
-        let (inspection, _) =
-            inspect::inspect(&bytes).map_err(|refused| Error::Refused { source_name: label(), refused })?;
-        if let Some(expected) = wanted.sha256.as_ref().filter(|expected| **expected != inspection.sha256) {
-            let (expected, found) = (expected.clone(), inspection.sha256.clone());
-            return Err(Error::Hash { source_name: label(), expected, found });
-        }
-        if let Some(world) = wanted.world.filter(|world| !inspection.worlds.contains(world)) {
-            let (worlds, slot) = (inspection.worlds.clone(), wanted.slot.clone());
-            return Err(Error::World { source_name: label(), worlds, slot, wanted: world });
-        }
-        Ok((bytes, inspection))
+impl Wanted {
+    /// The configuration as the component gets it.
+    pub(super) fn config_text(&self) -> String {
+        Value::Object(self.config.clone()).to_string()
     }
+}
 
+impl Stage {
     /// Everything up to configured instances. Runs guest code and may compile: not for an async thread.
     pub(super) fn prepare(&self, wanted: &Wanted, instances: usize) -> Result<Staged, Error> {
         static GENERATIONS: AtomicU64 = AtomicU64::new(1);
         let label = || wanted.label.clone();
-        let (bytes, inspection) = Self::look(wanted)?;
-        let component = self
-            .cache
-            .component(&wanted.source, &bytes)
-            .map_err(|cause| Error::Compile { source_name: label(), cause })?;
+        verify(wanted)?;
+        let (component, inspection) = self.cache.component(&wanted.material).map_err(|error| error.named(label()))?;
+        if let Some(world) = wanted.world.filter(|world| !inspection.worlds.contains(world)) {
+            let (worlds, slot) = (inspection.worlds.clone(), wanted.slot.clone());
+            return Err(Error::World { source_name: label(), worlds, slot, wanted: world });
+        }
         let template = Template::new(&self.engine, &component, self.ticker.clone())
             .map_err(|error| Error::Link { source_name: label(), said: super::failure::chain(&error) })?;
         let mut lines = Vec::new();
         let described = template.describe(wanted.limits, &mut lines);
         let described = described.map_err(|failure| Error::Describe { source_name: label(), failure })?;
         let bad = |field, said: &str| Error::Description { source_name: label(), field, said: said.to_owned() };
-        let is_name = |name: &str| {
-            let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(good)
-        };
-        if !is_name(&described.name) {
+        if !is_word(&described.name) {
             return Err(bad("name", "letters, digits, `-`, `_` and `.`, at most 64"));
         }
-        if described.version.is_empty() || described.version.len() > NAME_CHARS_MAX {
-            return Err(bad("version", "a version such as 1.2.0, at most 64 characters"));
+        if !is_word(&described.version.replace('+', ".")) {
+            return Err(bad("version", "a version such as 1.2.0, at most 64 letters, digits, `-`, `.` and `+`"));
         }
+        let meant = wanted.config_of.as_ref().is_none_or(|name| *name == described.name);
+        let config = if meant { wanted.config_text() } else { "{}".to_owned() };
         let identity = Identity {
             name: described.name,
             version: described.version,
             hash: inspection.hash.clone(),
             source: wanted.label.clone(),
         };
-        let config = Value::Object(wanted.config.clone()).to_string();
         let id = GENERATIONS.fetch_add(1, Ordering::Relaxed);
         let (slot, grants) = (wanted.slot.clone(), inspection.grants.clone());
         let generation = Generation::new(id, slot, identity, template, wanted.limits, config, grants);
         make_instances(&generation, instances, &mut lines)?;
         Ok(Staged {
             generation: Arc::new(generation),
-            bytes,
             inspection,
-            summary: described.summary.chars().take(SUMMARY_CHARS_MAX).collect(),
+            summary: described.summary.chars().filter(|c| !c.is_control()).take(SUMMARY_CHARS_MAX).collect(),
             config_schema: described.config_schema,
             lines,
         })
     }
+}
+
+/// A pinned file must be the very one.
+fn verify(wanted: &Wanted) -> Result<(), Error> {
+    let Some(expected) = wanted.sha256.clone() else { return Ok(()) };
+    let found: String = Sha256::digest(&wanted.material.bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    match found == expected {
+        true => Ok(()),
+        false => Err(Error::Hash { source_name: wanted.label.clone(), expected, found }),
+    }
+}
+
+/// What may stand in a list, a log and a file's name.
+fn is_word(text: &str) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !text.is_empty() && text.len() <= NAME_CHARS_MAX && text.chars().all(good)
 }
 
 /// Configured instances, made side by side: each takes its time over its configuration.
@@ -126,12 +131,15 @@ fn make_instances(generation: &Generation, count: usize, lines: &mut Vec<Line>) 
         (generation.make(&mut lines), lines)
     };
     let made = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..count).map(|_| scope.spawn(make)).collect();
-        let first = (count > 0).then(make);
-        let others = others.into_iter().map(|other| other.join().expect("making an instance does not panic"));
-        first.into_iter().chain(others.collect::<Vec<_>>()).collect::<Vec<_>>()
+        let spawn = |_| std::thread::Builder::new().name("chela-plugin-make".into()).spawn_scoped(scope, make);
+        let others: Vec<_> = (1..count).map(spawn).collect::<std::io::Result<_>>()?;
+        let mut made: Vec<_> = (count > 0).then(make).into_iter().collect();
+        for other in others {
+            made.push(other.join().map_err(|_| std::io::Error::other("an instance could not be made"))?);
+        }
+        Ok(made)
     });
-    for (instance, logged) in made {
+    for (instance, logged) in made.map_err(Error::Threads)? {
         lines.extend(logged);
         generation.give_back(instance.map_err(|unmade| match unmade {
             Unmade::Config { path, message } => Error::Config { name: name(), path, message },

@@ -160,10 +160,10 @@ impl Shared {
         while let Some((job, instance)) = self.next() {
             let generation = job.generation;
             let had_one = instance.is_ok();
-            let back = (job.work)(instance);
-            match back {
+            match (job.work)(instance) {
                 Some(instance) => generation.give_back(instance),
-                None if had_one => self.replace(&generation),
+                // It was cut off, or there was none because one could not be made: that is tried again.
+                None if had_one || generation.broken().is_some() => self.replace(&generation),
                 None => {}
             }
             self.done(generation.id);
@@ -237,6 +237,8 @@ fn make_replacements(wanted: &Receiver<Arc<Generation>>, shared: &Weak<Shared>, 
         generation.replenish(&mut logged);
         lines(&generation, logged);
         if let Some(shared) = shared.upgrade() {
+            // Under the lock, or a thread could look just before and sleep just after.
+            drop(shared.lock());
             shared.wake.notify_all();
         }
     }

@@ -20,6 +20,39 @@ const OTHER: u32 = 0;
 const STDOUT: u32 = 1;
 const STDERR: u32 = 2;
 
+/// The interfaces of WASI that are answered.
+const INTERFACES: [&str; 21] = [
+    "wasi:cli/environment",
+    "wasi:cli/exit",
+    "wasi:cli/stderr",
+    "wasi:cli/stdin",
+    "wasi:cli/stdout",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+    "wasi:cli/terminal-stderr",
+    "wasi:cli/terminal-stdin",
+    "wasi:cli/terminal-stdout",
+    "wasi:clocks/monotonic-clock",
+    "wasi:clocks/timezone",
+    "wasi:clocks/wall-clock",
+    "wasi:filesystem/preopens",
+    "wasi:filesystem/types",
+    "wasi:io/error",
+    "wasi:io/poll",
+    "wasi:io/streams",
+    "wasi:random/insecure",
+    "wasi:random/insecure-seed",
+    "wasi:random/random",
+];
+/// What one answer may be made of: its values and the letters of its names.
+const ANSWER_MAX: usize = 64 * 1024;
+
+/// Whether an imported interface, with or without its version, is one that is answered here.
+pub(super) fn is_answered(import: &str) -> bool {
+    let name = import.split('@').next().unwrap_or(import);
+    INTERFACES.contains(&name)
+}
+
 /// Answers every `wasi:` import of the component.
 pub(super) fn add_to_linker(
     linker: &mut Linker<Guest>,
@@ -28,7 +61,7 @@ pub(super) fn add_to_linker(
 ) -> wasmtime::Result<()> {
     for (name, import) in component.component_type().imports(engine) {
         let ComponentItem::ComponentInstance(instance) = import.ty else { continue };
-        if !name.starts_with("wasi:") {
+        if !is_answered(name) {
             continue;
         }
         let interface = name.split('@').next().unwrap_or(name).to_owned();
@@ -48,7 +81,7 @@ pub(super) fn add_to_linker(
                                 Answer::Stream(rep) => stream(&mut store, &ty, *rep)?,
                                 Answer::OkUnit => Val::Result(Ok(None)),
                                 Answer::OkValue(value) => Val::Result(Ok(Some(Box::new(value.clone())))),
-                                Answer::Nothing => default(&mut store, &ty)?,
+                                Answer::Nothing => default(&mut store, &ty, &mut ANSWER_MAX.clone())?,
                                 Answer::End(limit, said) => return Err(Passed::new(*limit, said.clone()).into()),
                                 Answer::Exit => return Err(Exited.into()),
                             };
@@ -144,8 +177,9 @@ fn next_random(store: &mut StoreContextMut<'_, Guest>) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The value of a type that says "nothing here": empty, none, zero, an error.
-fn default(store: &mut StoreContextMut<'_, Guest>, ty: &Type) -> wasmtime::Result<Val> {
+/// The value of a type that says "nothing here": empty, none, zero, an error. The type is the guest's own, so `left` bounds it.
+fn default(store: &mut StoreContextMut<'_, Guest>, ty: &Type, left: &mut usize) -> wasmtime::Result<Val> {
+    spend(left, 1)?;
     Ok(match ty {
         Type::Bool => Val::Bool(false),
         Type::S8 => Val::S8(0),
@@ -163,10 +197,13 @@ fn default(store: &mut StoreContextMut<'_, Guest>, ty: &Type) -> wasmtime::Resul
         Type::List(_) => Val::List(Vec::new()),
         Type::Option(_) => Val::Option(None),
         Type::Flags(_) => Val::Flags(Vec::new()),
-        Type::Tuple(tuple) => Val::Tuple(tuple.types().map(|ty| default(store, &ty)).collect::<wasmtime::Result<_>>()?),
+        Type::Tuple(tuple) => {
+            Val::Tuple(tuple.types().map(|ty| default(store, &ty, left)).collect::<wasmtime::Result<_>>()?)
+        }
         Type::Record(record) => {
             let field = |field: wasmtime::component::types::Field<'_>| {
-                default(store, &field.ty).map(|value| (field.name.to_owned(), value))
+                spend(left, field.name.len())?;
+                default(store, &field.ty, left).map(|value| (field.name.to_owned(), value))
             };
             Val::Record(record.fields().map(field).collect::<wasmtime::Result<_>>()?)
         }
@@ -178,16 +215,23 @@ fn default(store: &mut StoreContextMut<'_, Guest>, ty: &Type) -> wasmtime::Resul
         Type::Variant(variant) => {
             let closed = variant.cases().find(|case| case.name == "closed").or_else(|| variant.cases().next());
             let Some(case) = closed else { return Err(wasmtime::Error::msg("a variant without cases")) };
-            let value = case.ty.map(|ty| default(store, &ty).map(Box::new)).transpose()?;
+            let value = case.ty.map(|ty| default(store, &ty, left).map(Box::new)).transpose()?;
             Val::Variant(case.name.to_owned(), value)
         }
         Type::Result(result) => {
-            let error = result.err().map(|ty| default(store, &ty).map(Box::new)).transpose()?;
+            let error = result.err().map(|ty| default(store, &ty, left).map(Box::new)).transpose()?;
             Val::Result(Err(error))
         }
         Type::Own(_) => stream(store, ty, OTHER)?,
         _ => return Err(wasmtime::Error::msg("WASI is asked for something that it does not have")),
     })
+}
+
+fn spend(left: &mut usize, cost: usize) -> wasmtime::Result<()> {
+    *left = left
+        .checked_sub(cost)
+        .ok_or_else(|| Passed::new(Limit::ResultSize, "it asks WASI for an answer without end"))?;
+    Ok(())
 }
 
 /// A handle of whatever resource the result has.

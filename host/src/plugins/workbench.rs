@@ -12,7 +12,7 @@ use super::engine::{Ticker, engine};
 use super::error::Error;
 use super::failure::chain;
 use super::instance::{Instance, Line, Surroundings};
-use super::source::{FILE_BYTES_CEILING, Source};
+use super::source::{FILE_BYTES_CEILING, Material, Source};
 use super::stage::{Stage, Wanted};
 use crate::config::{Config, PluginLimits};
 use crate::policy::World;
@@ -34,16 +34,14 @@ impl Workbench {
     pub fn new(cache: PathBuf, shipped: Option<PathBuf>, compiler: PathBuf) -> Result<Self, Error> {
         let engine = engine().map_err(|error| Error::Engine { said: chain(&error) })?;
         let ticker = Arc::new(Ticker::start(&engine).map_err(Error::Threads)?);
-        let cache = Cache::new(engine.clone(), cache, shipped, compiler);
+        let cache = Cache::new(engine.clone(), cache, shipped, compiler, Arc::default());
         Ok(Self { stage: Stage { engine, ticker, cache } })
     }
 
     /// What a file is, from the outside and, if it lets itself be run, from itself.
     pub fn inspect(&self, source: &str) -> Result<Value, Error> {
-        let wanted = wanted(source, None, Map::new(), PluginLimits::default());
-        let (_, inspection) = Stage::look(&wanted)?;
-        let mut found = json!(inspection);
-        let told = self.stage.prepare(&wanted, 0)?;
+        let told = self.stage.prepare(&wanted(source, None, Map::new(), PluginLimits::default())?, 0)?;
+        let mut found = json!(told.inspection);
         found["name"] = json!(told.generation.identity.name);
         found["version"] = json!(told.generation.identity.version);
         found["summary"] = json!(told.summary);
@@ -88,7 +86,7 @@ impl Workbench {
     ) -> Result<(Instance, Vec<Line>), TryError> {
         let world = dispatch::EXPORTS.iter().find(|(name, _)| *name == export).map(|(_, world)| *world);
         let world = world.ok_or_else(|| dispatch::Error::NoSuchExport { given: export.to_owned() })?;
-        let staged = self.stage.prepare(&wanted(source, Some(world), config, limits), 1)?;
+        let staged = self.stage.prepare(&wanted(source, Some(world), config, limits)?, 1)?;
         let instance = staged.generation.take().expect("one was made");
         Ok((instance, staged.lines))
     }
@@ -105,8 +103,8 @@ fn around(input: &Value) -> Surroundings {
 pub fn prove() -> Result<(String, String), Error> {
     let refused = |error: wasmtime::Error| Error::Engine { said: chain(&error) };
     let engine = engine().map_err(refused)?;
-    let bytes = super::source::read(&Source::Builtin("probe".into()), FILE_BYTES_CEILING)?;
-    let component = wasmtime::component::Component::from_binary(&engine, &bytes).map_err(refused)?;
+    let probe = Material::read(&Source::Builtin("probe".into()), FILE_BYTES_CEILING)?;
+    let component = wasmtime::component::Component::from_binary(&engine, &probe.bytes).map_err(refused)?;
     let ticker = Arc::new(Ticker::start(&engine).map_err(Error::Threads)?);
     let template = super::instance::Template::new(&engine, &component, ticker).map_err(refused)?;
     let described = template.describe(PluginLimits::default(), &mut Vec::new());
@@ -114,17 +112,15 @@ pub fn prove() -> Result<(String, String), Error> {
     Ok((described.name, described.version))
 }
 
-fn wanted(source: &str, world: Option<World>, config: Map<String, Value>, limits: PluginLimits) -> Wanted {
-    Wanted {
-        slot: "try".into(),
-        world,
-        source: Source::parse(source, Path::new("")),
-        label: source.to_owned(),
-        sha256: None,
-        config,
-        limits,
-        file_bytes: FILE_BYTES_CEILING,
-    }
+fn wanted(
+    source: &str,
+    world: Option<World>,
+    config: Map<String, Value>,
+    limits: PluginLimits,
+) -> Result<Wanted, Error> {
+    let material = Material::read(&Source::parse(source, Path::new("")), FILE_BYTES_CEILING)?;
+    let (slot, label) = ("try".to_owned(), source.to_owned());
+    Ok(Wanted { slot, world, label, material, sha256: None, config, config_of: None, limits })
 }
 
 /// One conversation or one event instead of a list; the default table of categories when none is given.

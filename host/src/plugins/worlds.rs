@@ -161,8 +161,7 @@ fn classified(given: classification::Classification, input: &CategoriesInput) ->
         classification::Source::Other => return Err("the source must be `rule` or `heuristic`".into()),
     };
     let Some(primary) = given.primary else { return Ok(Classification::none(reason)) };
-    let mut secondary = given.secondary;
-    secondary.retain(|key| *key != primary);
+    let secondary = distinct(given.secondary.into_iter().filter(|key| *key != primary));
     Ok(Classification {
         primary: Some(primary),
         secondary,
@@ -215,12 +214,12 @@ impl Call for BeforeToolCall {
                 let instructions = refusal.instructions.into_iter().map(|line| fitting("instruction", line));
                 Ok(Verdict::Block(Block {
                     reason: fitting("reason", refusal.reason)?,
-                    remaining: refusal.remaining,
+                    remaining: distinct(refusal.remaining.into_iter()),
                     instructions: instructions.collect::<Result<_, _>>()?,
                 }))
             }
             tool_guard::Verdict::Rewrite(text) => {
-                let arguments = serde_json::from_str::<Map<String, Value>>(&text);
+                let arguments = serde_json::from_str::<Map<String, Value>>(&fitting("rewritten arguments", text)?);
                 let arguments =
                     arguments.map_err(|error| format!("the rewritten arguments are no JSON object: {error}"))?;
                 Ok(Verdict::Rewrite { arguments })
@@ -229,8 +228,8 @@ impl Call for BeforeToolCall {
         }
     }
 
-    fn is_notable(output: &Verdict, _named: bool) -> bool {
-        *output != Verdict::Allow
+    fn is_notable(output: &Verdict, named: bool) -> bool {
+        *output != Verdict::Allow || named
     }
 }
 
@@ -319,6 +318,12 @@ fn fitting(what: &str, text: String) -> Result<String, String> {
         0..=TEXT_BYTES_MAX => Ok(text),
         length => Err(format!("the {what} has {length} bytes, {TEXT_BYTES_MAX} are allowed")),
     }
+}
+
+/// Each one once; they are known words, so there are few.
+fn distinct(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = std::collections::BTreeSet::new();
+    words.filter(|word| seen.insert(word.clone())).collect()
 }
 
 fn short(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! Lines for the plugin's own log, which `chela plugin logs NAME` shows.
+//! Lines for the plugin's own log, which `chela plugin logs SLOT` shows.
 
 use crate::worlds::base::chela::policy::log::{Level, write};
 

@@ -143,11 +143,10 @@ impl Load {
         }
         let client = client(dir)?;
         let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let mut query = format!("slot={}&name={}&shadow={}", encoded(&self.slot), encoded(&name), self.shadow);
-        if let Some(config) = config {
-            query.push_str(&format!("&config={}", encoded(&config.to_string())));
-        }
-        let answer = block_on(client.upload(&format!("/admin/plugins/upload?{query}"), bytes))??;
+        let mut body = config.map(|config| config.to_string().into_bytes()).unwrap_or_default();
+        let query = format!("slot={}&name={}&configBytes={}", encoded(&self.slot), encoded(&name), body.len());
+        body.extend(bytes);
+        let answer = block_on(client.upload(&format!("/admin/plugins/upload?{query}&shadow={}", self.shadow), body))??;
         Ok(answer)
     }
 }
@@ -231,6 +230,11 @@ impl Logs {
     }
 }
 
+/// Without what moves a terminal's cursor.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 fn in_words(lines: &[Value]) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let row = |line: &Value| {
@@ -240,7 +244,7 @@ fn in_words(lines: &[Value]) -> String {
             word(&line["level"]),
             word(&line["plugin"]),
             word(&line["version"]),
-            word(&line["text"])
+            plain(&word(&line["text"]))
         )
     };
     lines.iter().map(row).collect::<Vec<_>>().join("\n")

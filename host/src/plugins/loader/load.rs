@@ -4,17 +4,18 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::error::Error;
 use super::super::generation::{Generation, Identity};
 use super::super::record::Recorded;
-use super::super::records::{Records, kept};
+use super::super::records::{Bound, Records};
 use super::super::shadow;
-use super::super::slots::{Slot, Waiting};
-use super::super::source::Source;
-use super::super::stage::{Stage, Staged, Wanted, instances};
-use super::{Loader, bound_of, digest};
+use super::super::slots::{Slot, SlotName, Waiting};
+use super::super::stage::{Staged, instances};
+use super::candidates::Candidate;
+use super::{Loader, bound_of};
+use crate::config::Switch;
 use crate::event::Kind;
 
 /// What a load did.
@@ -33,31 +34,32 @@ pub(super) struct Report {
 }
 
 /// Who wants a load.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    Config,
-    File,
-    /// Back to what the configuration says.
-    Unload,
-    Operator {
-        shadow_only: bool,
-        accepted: bool,
-    },
+    /// The configuration, or a file that is bound.
+    Binding,
+    Operator,
+    /// An operator, who has seen what it imports.
+    Accepted,
+    /// Back to what served before, or to what the configuration says: it has proven itself.
+    Restore,
 }
 
 impl Loader {
     /// Stages a component, tries it on recorded inputs, and puts it in service.
-    pub(super) fn load(&mut self, slot: &Arc<Slot>, wanted: &Wanted, why: Why) -> Result<Report, Error> {
-        let loaded = self.try_load(slot, wanted, why);
+    pub(super) fn load(&mut self, slot: &Arc<Slot>, candidate: &Candidate, why: Why) -> Result<Report, Error> {
+        let loaded = self.try_load(slot, candidate, why);
         match &loaded {
-            Ok(_) => drop(self.rejected.remove(&slot.name)),
+            Ok(_) => drop(self.failed.remove(&slot.name)),
             Err(Error::Grants { name, more, .. }) => {
-                slot.set_waiting(Waiting { source: wanted.label.clone(), more_grants: more.clone() });
-                self.waiting.insert(slot.name.clone(), wanted.clone());
-                let facts = json!({ "plugin": name, "source": wanted.label, "moreGrants": more, "waits": true });
+                let source = candidate.wanted.label.clone();
+                let facts = json!({ "plugin": name, "source": source, "moreGrants": more, "waits": true });
+                slot.set_waiting(Waiting { source, more_grants: more.clone() });
+                self.waiting.insert(slot.name.clone(), candidate.clone());
                 self.tell(Kind::PluginDenied, slot, facts);
             }
-            Err(error) => self.reject(slot, &wanted.label, error),
+            Err(Error::Stopping) => {}
+            Err(error) => self.reject(slot, &candidate.wanted.label, error),
         }
         loaded
     }
@@ -69,36 +71,52 @@ impl Loader {
         self.tell(Kind::PluginRejected, slot, facts);
     }
 
-    pub(super) fn try_load(&mut self, slot: &Arc<Slot>, wanted: &Wanted, why: Why) -> Result<Report, Error> {
+    /// What a load would change. Changes nothing itself.
+    pub(super) fn shadow(&self, slot: &Slot, candidate: &Candidate) -> Result<Report, Error> {
         let since = Instant::now();
+        let staged = self.stage.prepare(&candidate.wanted, 0)?;
         let serving = slot.bound();
-        if let (Some(serving), Ok((_, inspection))) = (&serving, Stage::look(wanted)) {
-            let same = serving.identity.hash == inspection.hash
-                && serving.config == Value::Object(wanted.config.clone()).to_string()
-                && serving.limits == wanted.limits;
-            if same && slot.component().is_ok() {
-                return Ok(report(slot, "unchanged", serving, String::new(), None, shadow::Report::default(), since));
-            }
-        }
-        let staged = self.stage.prepare(wanted, instances())?;
-        self.room.record_lines(&staged.generation, &staged.lines);
-        self.check_grants(slot, serving.as_deref(), &staged, why)?;
         let shadow = self.replay(slot, serving.as_deref(), &staged)?;
-        if why == (Why::Operator { shadow_only: true, accepted: false }) {
-            let replaced = serving.map(|old| old.identity.clone());
-            staged.generation.retire();
-            return Ok(report(slot, "shadow", &staged.generation, staged.summary, replaced, shadow, since));
-        }
-        if let Source::File(_) = wanted.source {
-            Records::keep(&self.room.dir, &staged.inspection.hash, &staged.bytes)?;
+        let replaced = serving.map(|old| old.identity.clone());
+        Ok(report(slot, "shadow", &staged.generation, staged.summary, replaced, shadow, since))
+    }
+
+    pub(super) fn unchanged(&self, slot: &Slot) -> Result<Report, Error> {
+        let serving = slot.bound().ok_or_else(|| Error::Unbound { slot: slot.name.to_string() })?;
+        Ok(report(slot, "unchanged", &serving, String::new(), None, shadow::Report::default(), Instant::now()))
+    }
+
+    fn try_load(&mut self, slot: &Arc<Slot>, candidate: &Candidate, why: Why) -> Result<Report, Error> {
+        let since = Instant::now();
+        let staged = self.stage.prepare(&candidate.wanted, instances())?;
+        self.room.record_lines(&staged.generation, &staged.lines);
+        self.check_grants(slot, &staged, why)?;
+        let serving = slot.bound();
+        // With nothing in service there is nothing to compare with, and refusing would leave nothing.
+        let shadow = match (&serving, why) {
+            (Some(serving), Why::Binding | Why::Operator | Why::Accepted) => {
+                self.replay(slot, Some(serving), &staged)?
+            }
+            _ => shadow::Report::default(),
+        };
+        if candidate.wanted.material.builtin.is_none() {
+            Records::keep(&self.room.dir, &staged.inspection.hash, &candidate.wanted.material.bytes)?;
         }
         let new = staged.generation.clone();
-        let probation_from = (why != Why::Unload).then(|| self.room.clock.elapsed());
-        let old = slot.swap(new.clone(), probation_from);
-        self.waiting.remove(&slot.name);
+        // What is replaced is the safety net, so it must be one.
+        let on_probation = why != Why::Restore && !slot.is_quarantined();
+        let old = slot.swap(new.clone(), on_probation.then(|| self.room.clock.elapsed()));
         *slot.stats.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
         slot.settle();
-        self.remember(slot, &new, old.as_deref(), why);
+        self.waiting.remove(&slot.name);
+        let record = self.record_of(&slot.name);
+        record.forgive(&candidate.key());
+        record.disabled = false;
+        record.current = candidate.overrides.then(|| bound_of(&new));
+        record.served = Some(bound_of(&new));
+        record.previous = old.as_deref().map(bound_of).or(record.previous.take());
+        self.save();
+        self.install(candidate)?;
         let replaced = old.map(|old| old.identity.clone());
         let kind = if replaced.is_some() { Kind::PluginSwapped } else { Kind::PluginLoaded };
         tracing::info!(slot = %slot.name, plugin = new.identity.name, version = new.identity.version, "a plugin serves");
@@ -112,29 +130,27 @@ impl Loader {
     }
 
     /// An update of a plugin may not import more than its earlier version, unless the operator says so.
-    pub(super) fn check_grants(
-        &self,
-        slot: &Slot,
-        old: Option<&Generation>,
-        staged: &Staged,
-        why: Why,
-    ) -> Result<(), Error> {
-        let (Some(old), false) = (old, matches!(why, Why::Operator { accepted: true, .. })) else { return Ok(()) };
+    fn check_grants(&self, slot: &Slot, staged: &Staged, why: Why) -> Result<(), Error> {
+        let record = self.records.slots.get(&slot.name.to_string());
+        let serving = slot.bound().map(|serving| bound_of(&serving));
+        let Some(old) = serving.or_else(|| record.and_then(|record| record.served.clone())) else { return Ok(()) };
         let new = &staged.generation;
         let more: Vec<String> = new.grants.iter().filter(|grant| !old.grants.contains(grant)).cloned().collect();
-        let same_plugin = old.identity.name == new.identity.name || why == Why::File;
-        if more.is_empty() || !same_plugin {
-            return Ok(());
+        let is_update = match why {
+            Why::Binding => old.source == new.identity.source || old.name == new.identity.name,
+            Why::Operator => old.name == new.identity.name,
+            Why::Accepted | Why::Restore => false,
+        };
+        match is_update && !more.is_empty() {
+            true => Err(Error::Grants { name: new.identity.name.clone(), slot: slot.name.to_string(), more }),
+            false => Ok(()),
         }
-        Err(Error::Grants { name: new.identity.name.clone(), slot: slot.name.to_string(), more })
     }
 
-    pub(super) fn replay(
-        &self,
-        slot: &Slot,
-        old: Option<&Generation>,
-        staged: &Staged,
-    ) -> Result<shadow::Report, Error> {
+    fn replay(&self, slot: &Slot, old: Option<&Generation>, staged: &Staged) -> Result<shadow::Report, Error> {
+        if self.config.decisions.record == Switch::Off {
+            return Ok(shadow::Report::default());
+        }
         let inputs = self.room.recorder.latest(&slot.name.to_string(), shadow::INPUTS_MAX);
         let around = |recorded: &Recorded| self.room.surroundings_at(recorded.ts, &recorded.digest);
         shadow::replay(old, &staged.generation, &inputs, around).map_err(|broke| Error::Shadow {
@@ -145,29 +161,20 @@ impl Loader {
         })
     }
 
-    /// Writes down what serves and what served before.
-    pub(super) fn remember(&mut self, slot: &Slot, new: &Generation, old: Option<&Generation>, why: Why) {
-        let over = self.binding_of(&slot.name).as_ref().map(digest).unwrap_or_default();
-        let record = self.record_of(&slot.name);
-        record.disabled = false;
-        record.over = over;
-        record.previous = old.map(bound_of).or(record.previous.take());
-        if !matches!(why, Why::Config | Why::Unload) {
-            record.current = Some(bound_of(new));
-        }
-        self.save();
-        self.drop_unneeded();
+    /// What must be written down for a version to stay: nothing if the configuration binds it anyway, whatever its file holds by now.
+    pub(super) fn overriding(&self, name: &SlotName, version: Bound) -> Option<Bound> {
+        let own = self.binding_of(name).is_some_and(|binding| {
+            binding.source == version.source && (binding.config.is_empty() || binding.config == version.config)
+        });
+        (!own).then_some(version)
     }
 
-    /// Keeps what serves and what waits as well: a release, a rollback or an acceptance needs it again.
-    pub(super) fn drop_unneeded(&self) {
-        let serving = self.room.slots().into_iter().filter_map(|slot| slot.bound());
-        let serving = serving.map(|generation| kept(&self.room.dir, &generation.identity.hash));
-        let waiting = self.waiting.values().filter_map(|wanted| match &wanted.source {
-            Source::File(path) => Some(path.clone()),
-            Source::Builtin(_) => None,
-        });
-        self.records.drop_unneeded(&self.room.dir, serving.chain(waiting));
+    /// A component that was sent becomes a file of `plugins/`, so that people see it where they look.
+    fn install(&self, candidate: &Candidate) -> Result<(), Error> {
+        let Some(name) = &candidate.install_as else { return Ok(()) };
+        let path = self.room.dir.plugins().join(name);
+        chela_storage::replace(&path, &candidate.wanted.material.bytes, chela_storage::Mode::Private)
+            .map_err(|cause| Error::Directory { path, cause })
     }
 }
 

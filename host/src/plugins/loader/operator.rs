@@ -1,18 +1,17 @@
 //! What an operator may ask of the loader, and what becomes of it.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::super::error::Error;
-use super::super::inspect;
-use super::super::records::{Record, Records, kept};
+use super::super::records::version_key;
 use super::super::slots::{Slot, SlotName};
-use super::super::source::Source;
-use super::super::stage::{Wanted, instances};
+use super::super::source::Material;
+use super::super::stage::instances;
+use super::candidates::Candidate;
 use super::load::Why;
-use super::{From, Load, Loader, Request, bound_of, digest};
+use super::{From, Load, Loader, Request, bound_of};
 use crate::config::OnFailure;
 use crate::event::Kind;
 
@@ -29,156 +28,116 @@ impl Loader {
         }
     }
 
-    pub(super) fn load_for_operator(&mut self, load: Load) -> Result<Value, Error> {
+    fn load_for_operator(&mut self, load: Load) -> Result<Value, Error> {
         let existing = self.room.slot(&load.slot);
         let slot = existing.clone().unwrap_or_else(|| Arc::new(Slot::new(load.slot.clone(), OnFailure::Block)));
-        let (source, label, sent) = match load.from {
-            From::Source(text) => (Source::parse(&text, &self.room.dir.plugins()), text, None),
-            From::Bytes { name, bytes } => {
-                let hash = inspect::hash(&bytes);
-                Records::keep(&self.room.dir, &hash, &bytes)?;
-                (Source::File(kept(&self.room.dir, &hash)), name.clone(), Some((name, bytes)))
+        let (material, label, install_as) = match load.from {
+            From::Source(text) => {
+                let material = self.read(&text);
+                if let (Err(error), false) = (&material, load.shadow_only) {
+                    self.reject(&slot, &text, error);
+                }
+                (material?, text, None)
             }
+            From::Bytes { name, bytes } => (Material::of_bytes(bytes), name.clone(), Some(name)),
         };
-        let mut wanted = Wanted {
-            slot: slot.name.to_string(),
-            world: Some(slot.name.world()),
-            source,
-            label,
-            sha256: None,
-            config: load.config.clone().unwrap_or_default(),
-            limits: self.limits_of(&slot.name),
-            file_bytes: self.config.plugins.file_bytes,
+        let (config, config_of) = match load.config {
+            Some(config) => (config, None),
+            None => self.config_in_use(&slot),
         };
-        if load.config.is_none() {
-            wanted.config = self.config_in_use(&slot, &wanted);
+        let mut wanted = self.wanted(&slot, label, material, config);
+        wanted.config_of = config_of;
+        let candidate = Candidate { wanted, overrides: true, install_as };
+        if load.shadow_only {
+            return self.shadow(&slot, &candidate).map(|report| json!(report));
         }
-        let why = Why::Operator { shadow_only: load.shadow_only, accepted: false };
-        let loaded = self.load(&slot, &wanted, why);
-        let served = loaded.is_ok() && !load.shadow_only;
-        if let (true, Some((name, bytes))) = (served, sent) {
-            let path = self.room.dir.plugins().join(name);
-            chela_storage::replace(&path, &bytes, chela_storage::Mode::Private)
-                .map_err(|cause| Error::Directory { path, cause })?;
+        if self.is_serving(&slot, &candidate) {
+            return self.unchanged(&slot).map(|report| json!(report));
         }
-        if served && existing.is_none() {
+        let report = self.load(&slot, &candidate, Why::Operator)?;
+        if existing.is_none() {
             let mut slots = self.room.slots();
-            slot.settle();
-            slots.push(slot.clone());
+            slots.push(slot);
             self.room.publish(slots);
         }
-        self.drop_unneeded();
-        loaded.map(|report| json!(report))
+        Ok(json!(report))
     }
 
-    /// The configuration that serves, if it is the same plugin's.
-    pub(super) fn config_in_use(&self, slot: &Slot, wanted: &Wanted) -> Map<String, Value> {
-        let Some(serving) = slot.bound() else { return Map::new() };
-        let described = self.stage.prepare(wanted, 0).map(|staged| staged.generation.identity.name.clone());
-        match described {
-            Ok(name) if name == serving.identity.name => bound_of(&serving).config,
-            _ => Map::new(),
-        }
-    }
-
-    pub(super) fn unload(&mut self, name: &SlotName) -> Result<Value, Error> {
+    fn unload(&mut self, name: &SlotName) -> Result<Value, Error> {
         let slot = self.slot(name)?;
-        let key = name.to_string();
-        let record = self.records.slots.get(&key).cloned().unwrap_or_default();
-        if record.current.is_none() {
-            return Err(Error::FromConfig { slot: key });
+        if self.record_of(name).current.is_none() {
+            return Err(Error::FromConfig { slot: name.to_string() });
         }
         match self.binding_of(name) {
             Some(binding) => {
-                let wanted = self.wanted(&slot, &binding)?;
-                let report = self.load(&slot, &wanted, Why::Unload)?;
-                self.records.slots.insert(key, Record { over: digest(&binding), ..Record::default() });
-                self.save();
-                Ok(json!(report))
+                let candidate = self.of_binding(&slot, &binding)?;
+                Ok(json!(self.load(&slot, &candidate, Why::Restore)?))
             }
             None => {
                 let mut slots = self.room.slots();
                 slots.retain(|kept| kept.name != *name);
                 self.room.publish(slots);
                 self.forget(&slot);
-                Ok(json!({ "slot": key, "outcome": "unloaded" }))
+                Ok(json!({ "slot": name.to_string(), "outcome": "unloaded" }))
             }
         }
     }
 
-    pub(super) fn disable(&mut self, name: &SlotName) -> Result<Value, Error> {
+    fn disable(&mut self, name: &SlotName) -> Result<Value, Error> {
         let slot = self.slot(name)?;
-        let served = slot.disable();
-        self.waiting.remove(name);
         self.record_of(name).disabled = true;
         self.save();
-        let plugin = served.map(|generation| generation.identity.clone());
+        self.waiting.remove(name);
+        let plugin = slot.disable().map(|generation| generation.identity.clone());
         self.tell(Kind::PluginUnloaded, &slot, json!({ "plugin": plugin, "reason": "disabled" }));
         Ok(json!({ "slot": name.to_string(), "outcome": "disabled", "plugin": plugin }))
     }
 
-    pub(super) fn enable(&mut self, name: &SlotName) -> Result<Value, Error> {
+    fn enable(&mut self, name: &SlotName) -> Result<Value, Error> {
         let slot = self.slot(name)?;
-        if slot.component().is_ok() {
-            return Ok(json!(slot.view()));
+        if slot.component().is_err() {
+            self.failed.remove(name);
+            self.bring(&slot)?;
         }
-        self.record_of(name).disabled = false;
-        let bound = self.record_of(name).current.clone();
-        let _ = slot.empty();
-        match (bound, self.binding_of(name)) {
-            (Some(bound), _) => self.load_recorded(&slot, &bound)?,
-            (None, Some(binding)) => {
-                let wanted = self.wanted(&slot, &binding)?;
-                self.load(&slot, &wanted, Why::Config)?;
-            }
-            (None, None) => return Err(Error::Unbound { slot: name.to_string() }),
-        }
-        self.save();
         Ok(json!(slot.view()))
     }
 
-    pub(super) fn accept(&mut self, name: &SlotName) -> Result<Value, Error> {
+    fn accept(&mut self, name: &SlotName) -> Result<Value, Error> {
         let slot = self.slot(name)?;
-        let wanted = self.waiting.get(name).cloned().ok_or_else(|| Error::NothingWaits { slot: name.to_string() })?;
-        let report = self.load(&slot, &wanted, Why::Operator { shadow_only: false, accepted: true })?;
-        Ok(json!(report))
+        // The very bytes that were looked at, whatever a file holds by now.
+        let candidate =
+            self.waiting.get(name).cloned().ok_or_else(|| Error::NothingWaits { slot: name.to_string() })?;
+        Ok(json!(self.load(&slot, &candidate, Why::Accepted)?))
     }
 
-    pub(super) fn roll_back(&mut self, name: &SlotName) -> Result<Value, Error> {
+    fn roll_back(&mut self, name: &SlotName) -> Result<Value, Error> {
         let slot = self.slot(name)?;
         let previous = self.record_of(name).previous.clone();
         let previous = previous.ok_or_else(|| Error::NothingBefore { slot: name.to_string() })?;
-        let source = match Source::parse(&previous.source, Path::new("")) {
-            Source::Builtin(name) => Source::Builtin(name),
-            Source::File(_) => Source::File(kept(&self.room.dir, &previous.hash)),
-        };
-        let failed = slot.bound().map(|generation| generation.identity.clone());
-        let limits = self.limits_of(name);
-        let wanted = self.wanted_of(&slot, &previous, source, limits);
-        let report = self.load(&slot, &wanted, Why::Operator { shadow_only: false, accepted: true })?;
+        let candidate = self.of_kept(&slot, &previous)?;
+        let failed = slot.bound();
+        let report = self.load(&slot, &candidate, Why::Restore)?;
         if let Some(failed) = failed {
-            self.record_of(name).refuse(failed.hash.clone());
-            self.save();
-            let facts = json!({ "plugin": report.plugin, "from": failed, "reason": "asked for" });
+            self.record_of(name).refuse(version_key(&failed.identity.hash, &failed.config));
+            let facts = json!({ "plugin": report.plugin, "from": failed.identity, "reason": "asked for" });
             self.tell(Kind::PluginRolledBack, &slot, facts);
         }
+        let current = self.overriding(name, previous);
+        self.record_of(name).current = current;
+        self.save();
         Ok(json!(report))
     }
 
-    pub(super) fn release(&mut self, name: &SlotName) -> Result<Value, Error> {
+    fn release(&mut self, name: &SlotName) -> Result<Value, Error> {
         let slot = self.slot(name)?;
         if !slot.is_quarantined() {
             return Err(Error::NotQuarantined { slot: name.to_string() });
         }
         // Instances that were lost meanwhile are made again, with all that a load checks; only then is it released.
         if let Some(serving) = slot.bound() {
-            let bound = bound_of(&serving);
-            let source = match Source::parse(&bound.source, Path::new("")) {
-                Source::Builtin(name) => Source::Builtin(name),
-                Source::File(_) => Source::File(kept(&self.room.dir, &bound.hash)),
-            };
-            let wanted = self.wanted_of(&slot, &bound, source, serving.limits);
-            let staged = self.stage.prepare(&wanted, instances())?;
+            let mut candidate = self.of_kept(&slot, &bound_of(&serving))?;
+            candidate.wanted.limits = serving.limits;
+            let staged = self.stage.prepare(&candidate.wanted, instances())?;
             slot.swap(staged.generation, None);
         }
         self.tell(Kind::PluginReleased, &slot, json!({}));

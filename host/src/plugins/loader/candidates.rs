@@ -1,0 +1,200 @@
+//! What could serve a slot, best first: what its file holds now, else what it held when it last served well.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::super::error::Error;
+use super::super::records::{Bound, kept, version_key};
+use super::super::slots::{Slot, SlotName};
+use super::super::source::{self, Material, Source};
+use super::super::stage::Wanted;
+use super::load::{Report, Why};
+use super::{Loader, bound_of};
+use crate::config::{self, Binding};
+
+const DEFAULT_CLASSIFIER: &str = "builtin:rules";
+
+/// One thing that could serve.
+#[derive(Clone)]
+pub(super) struct Candidate {
+    pub(super) wanted: Wanted,
+    /// Bound over the configuration, not by it.
+    pub(super) overrides: bool,
+    /// The file of `plugins/` that it becomes once it serves.
+    pub(super) install_as: Option<String>,
+}
+
+impl Candidate {
+    /// Tells it from other versions of the slot.
+    pub(super) fn key(&self) -> String {
+        version_key(&self.wanted.material.hash, &self.wanted.config_text())
+    }
+}
+
+impl Loader {
+    /// Puts the best candidate of a slot in service; what serves already is left alone.
+    pub(super) fn bring(&mut self, slot: &Arc<Slot>) -> Result<Report, Error> {
+        let fresh = self.fresh(slot);
+        let fresh_key = match &fresh {
+            Ok(candidate) => candidate.key(),
+            Err(error) => error.to_string(),
+        };
+        let refused =
+            self.records.slots.get(&slot.name.to_string()).is_some_and(|record| record.refused.contains(&fresh_key));
+        let tried = self.failed.get(&slot.name) == Some(&fresh_key);
+        let serves = slot.component().is_ok();
+        let failure = match fresh {
+            _ if (tried || refused) && serves => {
+                if refused {
+                    slot.refuse(
+                        "its newest version was rolled back before; mend it, or insist with `chela plugin load`".into(),
+                    );
+                }
+                return self.unchanged(slot);
+            }
+            Ok(candidate) if !refused => {
+                if self.is_serving(slot, &candidate) {
+                    self.failed.remove(&slot.name);
+                    slot.forget_problem();
+                    return self.unchanged(slot);
+                }
+                match self.load(slot, &candidate, Why::Binding) {
+                    Ok(report) => return Ok(report),
+                    Err(error) => error,
+                }
+            }
+            Ok(_) => Error::RolledBack { slot: slot.name.to_string() },
+            Err(error) => {
+                self.reject(slot, &slot.name.to_string(), &error);
+                error
+            }
+        };
+        self.failed.insert(slot.name.clone(), fresh_key);
+        match self.proven(slot) {
+            // Nothing serves, so what last served well does.
+            Some(candidate) if slot.bound().is_none() => {
+                let problem = slot.problem();
+                let report = self.load(slot, &candidate, Why::Restore)?;
+                slot.refuse(problem.unwrap_or_else(|| failure.to_string()));
+                Ok(report)
+            }
+            _ => Err(failure),
+        }
+    }
+
+    /// What the configuration, or who has bound something over it, asks for: the file as it is now.
+    fn fresh(&self, slot: &Slot) -> Result<Candidate, Error> {
+        let record = self.records.slots.get(&slot.name.to_string());
+        let overriding =
+            record.filter(|record| self.is_valid(&slot.name, &record.over)).and_then(|record| record.current.clone());
+        let binding = self.binding_of(&slot.name);
+        match (overriding, binding) {
+            (Some(bound), _) => self.of_bound(slot, &bound),
+            (None, Some(binding)) => self.of_binding(slot, &binding),
+            (None, None) => Err(Error::Unbound { slot: slot.name.to_string() }),
+        }
+    }
+
+    /// Whether a record was written under the configuration's binding of today.
+    fn is_valid(&self, name: &SlotName, over: &str) -> bool {
+        self.binding_of(name).as_ref().map(super::digest).unwrap_or_default() == over
+    }
+
+    /// What the configuration's binding asks for, with the rule file if there is one.
+    pub(super) fn of_binding(&self, slot: &Slot, binding: &Binding) -> Result<Candidate, Error> {
+        let mut config = binding.config.clone();
+        if slot.name == SlotName::Classifier && binding.source == DEFAULT_CLASSIFIER && config.is_empty() {
+            config = self.rules_file()?;
+        }
+        let material = self.read(&binding.source)?;
+        let mut wanted = self.wanted(slot, binding.source.clone(), material, config);
+        wanted.sha256 = binding.sha256.clone();
+        Ok(Candidate { wanted, overrides: false, install_as: None })
+    }
+
+    /// What was bound, from its own file if that is still there, else from the copy.
+    fn of_bound(&self, slot: &Slot, bound: &Bound) -> Result<Candidate, Error> {
+        let material = self.read(&bound.source).or_else(|_| self.read_kept(bound))?;
+        Ok(self.bound_as(slot, bound, material))
+    }
+
+    fn bound_as(&self, slot: &Slot, bound: &Bound, material: Material) -> Candidate {
+        let mut wanted = self.wanted(slot, bound.source.clone(), material, bound.config.clone());
+        // What the configuration requires of a file it requires of every version of it.
+        let binding = self.binding_of(&slot.name).filter(|binding| binding.source == bound.source);
+        wanted.sha256 = binding.and_then(|binding| binding.sha256);
+        Candidate { wanted, overrides: true, install_as: None }
+    }
+
+    /// What last served well here, from its copy.
+    fn proven(&self, slot: &Slot) -> Option<Candidate> {
+        let record = self.records.slots.get(&slot.name.to_string())?;
+        let record = Some(record).filter(|record| self.is_valid(&slot.name, &record.over))?;
+        let candidate = self.of_kept(slot, record.served.as_ref()?).ok()?;
+        Some(Candidate { overrides: record.current.is_some(), ..candidate })
+    }
+
+    /// A version as it was bound, whatever its file holds by now.
+    pub(super) fn of_kept(&self, slot: &Slot, bound: &Bound) -> Result<Candidate, Error> {
+        Ok(self.bound_as(slot, bound, self.read_kept(bound)?))
+    }
+
+    pub(super) fn wanted(&self, slot: &Slot, label: String, material: Material, config: Map<String, Value>) -> Wanted {
+        Wanted {
+            slot: slot.name.to_string(),
+            world: Some(slot.name.world()),
+            label,
+            material,
+            sha256: None,
+            config,
+            config_of: None,
+            limits: self.binding_of(&slot.name).map(|binding| binding.limits).unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn read(&self, source: &str) -> Result<Material, Error> {
+        let source = Source::parse(source, &self.room.dir.plugins());
+        Ok(Material::read(&source, self.config.plugins.file_bytes)?)
+    }
+
+    fn read_kept(&self, bound: &Bound) -> Result<Material, Error> {
+        let source = match Source::parse(&bound.source, &self.room.dir.plugins()) {
+            Source::Builtin(name) => Source::Builtin(name),
+            Source::File(_) => Source::File(kept(&self.room.dir, &bound.hash)),
+        };
+        Ok(Material::read(&source, source::FILE_BYTES_CEILING)?)
+    }
+
+    /// Whether the slot is served well by this very version.
+    pub(super) fn is_serving(&self, slot: &Slot, candidate: &Candidate) -> bool {
+        let wanted = &candidate.wanted;
+        slot.component().is_ok_and(|serving| {
+            let same_config = wanted.config_of.is_some() || serving.config == wanted.config_text();
+            serving.identity.hash == wanted.material.hash && same_config && serving.limits == wanted.limits
+        })
+    }
+
+    /// The configuration in use, for a plugin of the same name.
+    pub(super) fn config_in_use(&self, slot: &Slot) -> (Map<String, Value>, Option<String>) {
+        match slot.bound() {
+            Some(serving) => (bound_of(&serving).config, Some(serving.identity.name.clone())),
+            None => (Map::new(), None),
+        }
+    }
+
+    /// Rules for the default classifier; none when there is no such file.
+    fn rules_file(&self) -> Result<Map<String, Value>, Error> {
+        let path = self.room.dir.rules();
+        if !path.exists() {
+            return Ok(Map::new());
+        }
+        let bad = |said: String| Error::RulesFile { path: path.clone(), said };
+        let bytes = source::read_file(&path, config::BYTES_MAX)?;
+        let text = String::from_utf8(bytes).map_err(|_| bad("it is not UTF-8 text".into()))?;
+        match config::json5_value(&text).map_err(|problem| bad(problem.to_string()))? {
+            Value::Object(map) => Ok(map),
+            _ => Err(bad("it must be an object, as `{ rules: [ … ] }`".into())),
+        }
+    }
+}
