@@ -11,6 +11,7 @@ mod cases {
     mod guide;
     mod health;
     mod kill;
+    mod plugins_bindings;
     mod plugins_cache;
     mod plugins_cli;
     mod plugins_files;

@@ -216,7 +216,6 @@ impl Slot {
             }
         }
         state.problem = None;
-        state.waiting = None;
         state.disabled = false;
         old
     }
@@ -250,8 +249,8 @@ impl Slot {
         self.lock().problem = None;
     }
 
-    pub(super) fn set_waiting(&self, waiting: Waiting) {
-        self.lock().waiting = Some(waiting);
+    pub(super) fn set_waiting(&self, waiting: Option<Waiting>) {
+        self.lock().waiting = waiting;
     }
 
     pub(super) fn is_quarantined(&self) -> bool {

@@ -119,7 +119,10 @@ impl Call for Categories {
         around: &Surroundings,
         budget_ms: u32,
     ) -> wasmtime::Result<Result<Self::Answer, types::Failure>> {
-        let lists = input.conversations.iter().map(|given| [&given.texts, &given.participants, &given.tags].map(lent));
+        let lists = input
+            .conversations
+            .iter()
+            .map(|given| [&given.texts, &given.participants, &given.tags].map(|list| lent(list)));
         let lists: Vec<[Vec<&str>; 3]> = lists.collect();
         let conversations =
             lists.iter().map(|[texts, participants, tags]| classification::Conversation { texts, participants, tags });
@@ -330,7 +333,7 @@ fn short(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-fn lent(strings: &Vec<String>) -> Vec<&str> {
+fn lent(strings: &[String]) -> Vec<&str> {
     strings.iter().map(String::as_str).collect()
 }
 

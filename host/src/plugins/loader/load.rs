@@ -54,7 +54,7 @@ impl Loader {
             Err(Error::Grants { name, more, .. }) => {
                 let source = candidate.wanted.label.clone();
                 let facts = json!({ "plugin": name, "source": source, "moreGrants": more, "waits": true });
-                slot.set_waiting(Waiting { source, more_grants: more.clone() });
+                slot.set_waiting(Some(Waiting { source, more_grants: more.clone() }));
                 self.waiting.insert(slot.name.clone(), candidate.clone());
                 self.tell(Kind::PluginDenied, slot, facts);
             }
@@ -108,7 +108,9 @@ impl Loader {
         let old = slot.swap(new.clone(), on_probation.then(|| self.room.clock.elapsed()));
         *slot.stats.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
         slot.settle();
-        self.waiting.remove(&slot.name);
+        if why != Why::Restore {
+            self.forget_waiting(slot);
+        }
         let record = self.record_of(&slot.name);
         record.forgive(&candidate.key());
         record.disabled = false;
@@ -159,6 +161,12 @@ impl Loader {
             digest: broke.digest,
             said: broke.said,
         })
+    }
+
+    /// What waited is outdated by another load, or has been let in.
+    pub(super) fn forget_waiting(&mut self, slot: &Slot) {
+        self.waiting.remove(&slot.name);
+        slot.set_waiting(None);
     }
 
     /// What must be written down for a version to stay: nothing if the configuration binds it anyway, whatever its file holds by now.

@@ -71,7 +71,9 @@ impl Loader {
         match self.binding_of(name) {
             Some(binding) => {
                 let candidate = self.of_binding(&slot, &binding)?;
-                Ok(json!(self.load(&slot, &candidate, Why::Restore)?))
+                let report = self.load(&slot, &candidate, Why::Restore)?;
+                self.forget_waiting(&slot);
+                Ok(json!(report))
             }
             None => {
                 let mut slots = self.room.slots();
