@@ -140,7 +140,7 @@ pub fn start(
     }
     let engine = engine::engine().map_err(|error| Error::Engine { said: failure::chain(&error) })?;
     let ticker = Arc::new(engine::Ticker::start(&engine).map_err(Error::Threads)?);
-    let recorder = Arc::new(record::Recorder::start(dir.clone()).map_err(Error::Threads)?);
+    let recorder = Arc::new(record::Recorder::start(dir.clone(), bus.clone()).map_err(Error::Threads)?);
     let (seen, seen_clock) = (recorder.clone(), clock.clone());
     let lines: threads::Lines = Arc::new(move |generation, lines| {
         seen.log(&generation.slot, &generation.identity, seen_clock.now(), &lines);

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::{Query, Request as HttpRequest, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response as HttpResponse};
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -204,7 +205,7 @@ async fn upload(State(context): State<Context>, request: HttpRequest) -> Result<
     let bytes = body::read_up_to(&context, request.into_body(), limit).await?;
     let outcome = match query {
         Err(error) => Err(ErrorShape::invalid(format!("{}; write ?slot=SLOT&name=FILE.wasm", error.body_text()))),
-        Ok(Query(upload)) => match upload_of(upload, &bytes) {
+        Ok(Query(upload)) => match upload_of(upload, bytes) {
             Err(error) => Err(error),
             Ok(load) => {
                 let plugins = context.plugins.clone();
@@ -216,7 +217,7 @@ async fn upload(State(context): State<Context>, request: HttpRequest) -> Result<
     Ok(answer(outcome))
 }
 
-fn upload_of(upload: Upload, bytes: &[u8]) -> Result<Load, ErrorShape> {
+fn upload_of(upload: Upload, bytes: Bytes) -> Result<Load, ErrorShape> {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if !upload.name.ends_with(".wasm")
         || upload.name.starts_with('.')
@@ -225,13 +226,15 @@ fn upload_of(upload: Upload, bytes: &[u8]) -> Result<Load, ErrorShape> {
     {
         return Err(ErrorShape::invalid("the name must be a file name such as my-classifier.wasm"));
     }
-    let Some((config, component)) = bytes.split_at_checked(upload.config_bytes) else {
+    if upload.config_bytes > bytes.len() {
         return Err(ErrorShape::invalid("the body is shorter than configBytes says"));
-    };
-    let config = (!config.is_empty()).then(|| serde_json::from_slice(config)).transpose();
+    }
+    let mut component = bytes;
+    let config = component.split_to(upload.config_bytes);
+    let config = (!config.is_empty()).then(|| serde_json::from_slice(&config)).transpose();
     let config =
         config.map_err(|error| ErrorShape::invalid(format!("the configuration is no JSON object: {error}")))?;
-    let from = From::Bytes { name: upload.name, bytes: component.to_vec() };
+    let from = From::Bytes { name: upload.name, bytes: component };
     Ok(Load { slot: slot_of(&upload.slot)?, from, config, shadow_only: upload.shadow })
 }
 

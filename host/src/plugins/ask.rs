@@ -1,9 +1,10 @@
 //! Asking a policy: the slot's component first, the version before it on probation, and the host's own rules when none answers.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
 
 use super::failure::Failure;
 use super::generation::Generation;
@@ -21,6 +22,8 @@ use crate::policy::{
 
 /// A call waits so long for the first load of its slot.
 const FIRST_LOAD_PATIENCE: Duration = Duration::from_secs(30);
+/// A caller looks for its answer so long before it sleeps.
+const AWAKE: Duration = Duration::from_micros(200);
 /// Beside its own limits: a thread of this room died, or the machine stands still.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -149,10 +152,11 @@ impl Handle {
                 }
             };
             let around = room.surroundings(&asked.digest);
+            let awake = if room.threads.are_quiet() { AWAKE } else { Duration::ZERO };
             let answered = room.threads.call::<C>(generation.clone(), input.clone(), around);
-            let (outcome, cost) = match tokio::time::timeout(patience(&generation), answered).await {
-                Ok(Ok(answered)) => answered,
-                Ok(Err(_)) | Err(_) => {
+            let (outcome, cost) = match answer_of(answered, awake, patience(&generation)).await {
+                Some(answered) => answered,
+                None => {
                     let failure = Failure::Busy { waited: patience(&generation) };
                     (Err(failure), Cost { took: Duration::ZERO, lines: Vec::new() })
                 }
@@ -229,6 +233,20 @@ impl Unanswered {
             Self::Failed(failure) => failure.to_string(),
         }
     }
+}
+
+/// Waits for an answer: awake for a moment, since most calls take less time than falling asleep and being woken, then asleep.
+async fn answer_of<T>(mut answered: oneshot::Receiver<T>, awake: Duration, patience: Duration) -> Option<T> {
+    let awake_until = Instant::now() + awake;
+    while Instant::now() < awake_until {
+        match answered.try_recv() {
+            Ok(answer) => return Some(answer),
+            Err(oneshot::error::TryRecvError::Closed) => return None,
+            // Other tasks of this thread go first.
+            Err(oneshot::error::TryRecvError::Empty) => tokio::task::yield_now().await,
+        }
+    }
+    tokio::time::timeout(patience, answered).await.ok()?.ok()
 }
 
 /// Why rewritten arguments are of no use.

@@ -28,7 +28,6 @@ const COMPILE_TIME_MAX: Duration = Duration::from_secs(60);
 const FILES_MAX: usize = 64;
 const SAID_BYTES_MAX: u64 = 16 * 1024;
 const FACTS_BYTES_MAX: u64 = 1024 * 1024;
-const CODE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -214,16 +213,14 @@ fn load(engine: &Engine, path: &Path) -> Result<(Component, Inspection), Error> 
     let bad = |said: String| Error::Load { path: path.to_owned(), said };
     let facts = source::read_file(&facts_of(path), FACTS_BYTES_MAX).map_err(|error| bad(error.to_string()))?;
     let facts: Facts = serde_json::from_slice(&facts).map_err(|error| bad(error.to_string()))?;
-    let code = source::read_file(path, CODE_BYTES_MAX).map_err(|error| bad(error.to_string()))?;
-    if checksum(&code) != facts.checksum {
+    // Piece by piece: it is mapped afterwards, so nobody needs a copy of it.
+    let code = source::open(path).map_err(|error| bad(error.to_string()))?;
+    let found = blake3::Hasher::new().update_reader(code).map_err(|error| bad(error.to_string()))?.finalize();
+    if found.to_hex().as_str() != facts.checksum {
         return Err(bad("it is not what was compiled".into()));
     }
     let component = map(engine, path).map_err(|error| bad(super::failure::chain(&error)))?;
     Ok((component, facts.inspection))
-}
-
-fn checksum(code: &[u8]) -> String {
-    blake3::hash(code).to_hex().to_string()
 }
 
 /// Mapped rather than copied, so that the machine can share it and forget it.
@@ -259,7 +256,7 @@ pub fn compile(source: &str, to: Option<&Path>, dir: &Path) -> Result<PathBuf, C
     }
     let (inspection, made) = inspect(&material.bytes)?;
     let code = engine.precompile_component(made.as_deref().unwrap_or(&material.bytes)).map_err(failed)?;
-    let facts = Facts { checksum: checksum(&code), inspection };
+    let facts = Facts { checksum: blake3::hash(&code).to_hex().to_string(), inspection };
     let facts = serde_json::to_vec(&facts).expect("facts are plain JSON");
     let write = |cause| CompileError::Write { path: path.clone(), cause };
     if let Some(dir) = path.parent() {

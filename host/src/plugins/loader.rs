@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
@@ -65,7 +66,7 @@ pub enum From {
     /// `builtin:NAME`, a file in `plugins/`, or an absolute path.
     Source(String),
     /// A file that was sent.
-    Bytes { name: String, bytes: Vec<u8> },
+    Bytes { name: String, bytes: Bytes },
 }
 
 pub(super) struct Loader {

@@ -9,18 +9,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use chela_storage::AppendLog;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::generation::Identity;
 use super::instance::Line;
+use crate::bus::Bus;
 use crate::clock::Timestamp;
+use crate::event::Kind;
 use crate::layout::StateDir;
 
 /// Lines that may wait for the disk.
 const WAITING_MAX: usize = 4_096;
+/// How long entries gather before they are written together.
+const GATHER: Duration = Duration::from_millis(20);
 const PLUGIN_LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 /// How far back from a file's end records are looked for.
 const TAIL_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -63,15 +68,18 @@ enum Entry {
         lines: Vec<Vec<u8>>,
         bytes_max: u64,
     },
+    /// An event that nobody waits for.
+    Event(Map<String, Value>),
     /// Answered when everything before it is in the files.
     Flush(SyncSender<()>),
 }
 
 impl Recorder {
-    pub(super) fn start(dir: StateDir) -> std::io::Result<Self> {
+    pub(super) fn start(dir: StateDir, bus: Bus) -> std::io::Result<Self> {
         let (sender, entries) = sync_channel(WAITING_MAX);
         let aside = dir.corrupt_log();
-        let thread = Builder::new().name("chela-plugin-record".into()).spawn(move || write_all(&entries, &aside))?;
+        let thread =
+            Builder::new().name("chela-plugin-record".into()).spawn(move || write_all(&entries, &aside, &bus))?;
         Ok(Self {
             dir,
             sender: Mutex::new(Some(sender)),
@@ -94,6 +102,11 @@ impl Recorder {
             lines: vec![text],
             bytes_max: u64::from(megabytes) << 20,
         });
+    }
+
+    /// Tells of a decision when there is time; a caller does not wait for it.
+    pub(super) fn tell(&self, facts: Map<String, Value>) {
+        self.send(Entry::Event(facts));
     }
 
     pub(super) fn log(&self, slot: &str, plugin: &Identity, ts: Timestamp, lines: &[Line]) {
@@ -165,28 +178,62 @@ pub(super) fn file_stem(slot: &str) -> String {
     slot.replace(':', ".")
 }
 
-fn write_all(entries: &Receiver<Entry>, aside: &Path) {
-    let mut files: HashMap<PathBuf, Ring> = HashMap::new();
+fn write_all(entries: &Receiver<Entry>, aside: &Path, bus: &Bus) {
+    // After those who answer: of this thread alone, as Linux counts. Where it is refused, writing is as urgent as they are.
+    let _ = rustix::process::setpriority_process(None, 10);
+    let mut rings: HashMap<PathBuf, Ring> = HashMap::new();
     let mut failing = false;
-    for entry in entries {
+    while let Ok(first) = entries.recv() {
+        // What comes meanwhile is written with it: being woken and writing for every entry would cost the callers more than the calls.
+        std::thread::sleep(GATHER);
+        let mut gathered = Gathered::default();
+        gathered.take(first);
+        entries.try_iter().take(WAITING_MAX).for_each(|entry| gathered.take(entry));
+        for (path, (lines, bytes_max)) in gathered.lines {
+            let written = match rings.get_mut(&path) {
+                Some(ring) => ring.append(&lines, bytes_max, aside),
+                None => Ring::open(&path, aside).and_then(|mut ring| {
+                    let written = ring.append(&lines, bytes_max, aside);
+                    rings.insert(path.clone(), ring);
+                    written
+                }),
+            };
+            if let Err(error) = &written
+                && !failing
+            {
+                tracing::warn!(%error, path = %path.display(), "decisions and plugin logs are not written");
+            }
+            failing = written.is_err();
+        }
+        gathered.events.into_iter().for_each(|event| bus.tell(Kind::PolicyDecided, event));
+        // Whoever waits for it may have gone.
+        for done in gathered.waiting {
+            let _ = done.send(());
+        }
+    }
+}
+
+/// Lines for each file, joined, and who waits for them.
+#[derive(Default)]
+struct Gathered {
+    lines: HashMap<PathBuf, (Vec<u8>, u64)>,
+    events: Vec<Map<String, Value>>,
+    waiting: Vec<SyncSender<()>>,
+}
+
+impl Gathered {
+    fn take(&mut self, entry: Entry) {
         match entry {
-            Entry::Flush(done) => drop(done.send(())),
+            Entry::Event(event) => self.events.push(event),
+            Entry::Flush(done) => self.waiting.push(done),
             Entry::Lines { path, lines, bytes_max } => {
-                let append = |ring: &mut Ring| lines.iter().try_for_each(|line| ring.append(line, bytes_max, aside));
-                let written = match files.get_mut(&path) {
-                    Some(ring) => append(ring),
-                    None => Ring::open(&path, aside).and_then(|mut ring| {
-                        let written = append(&mut ring);
-                        files.insert(path.clone(), ring);
-                        written
-                    }),
-                };
-                if let Err(error) = &written
-                    && !failing
-                {
-                    tracing::warn!(%error, path = %path.display(), "decisions and plugin logs are not written");
+                let (joined, _) = self.lines.entry(path).or_insert_with(|| (Vec::new(), bytes_max));
+                for line in lines {
+                    if !joined.is_empty() {
+                        joined.push(b'\n');
+                    }
+                    joined.extend_from_slice(&line);
                 }
-                failing = written.is_err();
             }
         }
     }
@@ -209,13 +256,14 @@ impl Ring {
         Ok(Self { path: path.to_owned(), log, bytes })
     }
 
-    fn append(&mut self, line: &[u8], bytes_max: u64, aside: &Path) -> std::io::Result<()> {
-        let length = line.len() as u64 + 1;
+    /// Appends lines that are joined by line ends.
+    fn append(&mut self, lines: &[u8], bytes_max: u64, aside: &Path) -> std::io::Result<()> {
+        let length = lines.len() as u64 + 1;
         if self.bytes > 0 && self.bytes + length > bytes_max / 2 {
             fs::rename(&self.path, before(&self.path))?;
             *self = Self::open(&self.path, aside)?;
         }
-        self.log.append(line)?;
+        self.log.append(lines)?;
         self.bytes += length;
         Ok(())
     }

@@ -128,12 +128,18 @@ impl Room {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let settings = self.settings.current();
         let decisions = &settings.config.decisions;
-        if C::is_notable(output, about.is_named()) || self.is_sampled() {
+        let notable = C::is_notable(output, about.is_named());
+        if notable || self.is_sampled() {
             let facts = json!({
                 "export": C::EXPORT, "plugin": plugin, "digest": asked.digest, "answer": output, "micros": micros,
                 "taskId": about.task, "jobId": about.job, "workSessionId": about.work_session, "agent": about.agent,
             });
-            self.tell(Kind::PolicyDecided, slot, facts);
+            let facts = bus_data(&slot.name.to_string(), facts);
+            match notable {
+                // In the log before anybody acts on it.
+                true => self.bus.tell(Kind::PolicyDecided, facts),
+                false => self.recorder.tell(facts),
+            }
         }
         if decisions.record == Switch::On {
             let output = serde_json::to_vec(output).expect("an answer is plain JSON");

@@ -1,12 +1,12 @@
 //! Where a component comes from: out of the binary, or a file.
 
-use std::borrow::Cow;
 use std::fmt;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use rustix::fs::OFlags;
 
 mod builtin {
@@ -25,7 +25,7 @@ pub(super) enum Source {
 /// The bytes of a component, as they were when they were read.
 #[derive(Clone)]
 pub(super) struct Material {
-    pub(super) bytes: Cow<'static, [u8]>,
+    pub(super) bytes: Bytes,
     /// Our own name for the content.
     pub(super) hash: String,
     /// The name of a component of the binary.
@@ -42,8 +42,8 @@ impl Material {
         Ok(Self { hash: hash(&bytes), bytes, builtin })
     }
 
-    pub(super) fn of_bytes(bytes: Vec<u8>) -> Self {
-        Self { hash: hash(&bytes), bytes: bytes.into(), builtin: None }
+    pub(super) fn of_bytes(bytes: Bytes) -> Self {
+        Self { hash: hash(&bytes), bytes, builtin: None }
     }
 }
 
@@ -87,26 +87,32 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The bytes of a component, at most `limit` of them.
-fn read(source: &Source, limit: u64) -> Result<Cow<'static, [u8]>, Error> {
+fn read(source: &Source, limit: u64) -> Result<Bytes, Error> {
     match source {
         Source::Builtin(name) => {
             let found = builtin::BUILTIN.iter().find(|(known, _)| known == name);
             let known = || builtin_names().map(|name| format!("builtin:{name}")).collect::<Vec<_>>().join(", ");
             let found = found.ok_or_else(|| Error::NotBuiltIn { name: name.clone(), known: known() })?;
-            Ok(found.1.into())
+            Ok(Bytes::from_static(found.1))
         }
         Source::File(path) => read_file(path, limit).map(Into::into),
     }
 }
 
-pub(super) fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+/// Opens a file that is one. A pipe in its place would be waited for without end.
+pub(super) fn open(path: &Path) -> Result<File, Error> {
     let failed = |cause| Error::Read { path: path.to_owned(), cause };
-    // A pipe in its place would be waited for without end.
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag of open");
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(failed)?;
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Err(failed(std::io::Error::other("not a regular file")));
+    match file.metadata().map_err(failed)?.is_file() {
+        true => Ok(file),
+        false => Err(failed(std::io::Error::other("not a regular file"))),
     }
+}
+
+pub(super) fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    let failed = |cause| Error::Read { path: path.to_owned(), cause };
+    let file = open(path)?;
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > limit {

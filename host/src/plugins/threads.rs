@@ -3,6 +3,7 @@
 //! Never: touches the async runtime, whose threads a guest could hold up.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{Builder, JoinHandle};
@@ -20,6 +21,8 @@ const WAITING_MAX: usize = 1_024;
 const WAITING_OF_ONE_MAX: usize = 256;
 /// On the wall a call may wait so many times its CPU time before it is given up.
 const PATIENCE_FACTOR: u32 = 20;
+/// An idle thread looks for work so long before it sleeps: waking one takes longer than most calls.
+const LINGER: Duration = Duration::from_micros(30);
 /// Deep guests need deep stacks; wasmtime itself ends them at 512 KiB.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
@@ -44,6 +47,12 @@ pub(super) struct Threads {
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
+    /// Calls that wait, for those who look without the lock.
+    waiting: AtomicUsize,
+    /// Threads that run a call.
+    running: AtomicUsize,
+    /// One thread is awake and looks for work.
+    lingering: AtomicBool,
     /// How many threads one plugin may occupy.
     share: usize,
     /// None once it is over.
@@ -72,6 +81,9 @@ impl Threads {
         let shared = Arc::new(Shared {
             state: Mutex::new(State::default()),
             wake: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
+            lingering: AtomicBool::new(false),
             share: (count / 2).max(1),
             replacements: Mutex::new(Some(replacements)),
         });
@@ -114,6 +126,11 @@ impl Threads {
         answered
     }
 
+    /// Whether no call runs: then a caller may wait awake.
+    pub(super) fn are_quiet(&self) -> bool {
+        self.shared.running.load(Ordering::Relaxed) == 0
+    }
+
     fn enqueue(&self, generation: Arc<Generation>, work: Work) {
         let patience = Duration::from_millis(generation.limits.cpu_ms.into()) * PATIENCE_FACTOR;
         let mut state = self.shared.lock();
@@ -125,8 +142,12 @@ impl Threads {
             return;
         }
         state.waiting.push_back(Job { generation, work, until: Instant::now() + patience });
+        self.shared.waiting.store(state.waiting.len(), Ordering::SeqCst);
         drop(state);
-        self.shared.wake.notify_one();
+        // A thread that lingers looks once more, under the lock, before it sleeps.
+        if !self.shared.lingering.load(Ordering::SeqCst) {
+            self.shared.wake.notify_one();
+        }
     }
 
     /// Lets calls under way end, refuses the rest, and waits for the threads. Not for an async thread.
@@ -160,14 +181,31 @@ impl Shared {
         while let Some((job, instance)) = self.next() {
             let generation = job.generation;
             let had_one = instance.is_ok();
-            match (job.work)(instance) {
+            self.running.fetch_add(1, Ordering::Relaxed);
+            let back = (job.work)(instance);
+            self.running.fetch_sub(1, Ordering::Relaxed);
+            match back {
                 Some(instance) => generation.give_back(instance),
                 // It was cut off, or there was none because one could not be made: that is tried again.
                 None if had_one || generation.broken().is_some() => self.replace(&generation),
                 None => {}
             }
             self.done(generation.id);
+            self.linger();
         }
+    }
+
+    /// Stays awake for a moment after a call: the next one is often close behind.
+    fn linger(&self) {
+        // Where calls run, the processor is theirs.
+        if self.running.load(Ordering::Relaxed) > 0 || self.lingering.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let until = Instant::now() + LINGER;
+        while self.waiting.load(Ordering::SeqCst) == 0 && Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        self.lingering.store(false, Ordering::SeqCst);
     }
 
     /// The first job that may run now, with an instance to run on; none once it is over.
@@ -179,6 +217,7 @@ impl Shared {
             }
             if let Some(expired) = state.waiting.iter().position(|job| job.until <= Instant::now()) {
                 let job = state.waiting.remove(expired)?;
+                self.waiting.store(state.waiting.len(), Ordering::SeqCst);
                 let waited = Duration::from_millis(job.generation.limits.cpu_ms.into()) * PATIENCE_FACTOR;
                 let failure = job.generation.broken().unwrap_or(Failure::Busy { waited });
                 *state.busy.entry(job.generation.id).or_default() += 1;
@@ -188,6 +227,7 @@ impl Shared {
             let runnable = |job: &Job| busy(job.generation.id) < self.share && job.generation.is_takeable();
             if let Some(at) = state.waiting.iter().position(runnable) {
                 let job = state.waiting.remove(at)?;
+                self.waiting.store(state.waiting.len(), Ordering::SeqCst);
                 let taken = job.generation.take();
                 let instance =
                     taken.ok_or_else(|| job.generation.broken().unwrap_or(Failure::Busy { waited: Duration::ZERO }));

@@ -11,12 +11,11 @@ use chela::port::PerPort;
 
 pub struct Gateway {
     pub app: App,
-    pub dir: StateDir,
     _temp: tempfile::TempDir,
 }
 
-/// A state directory whose gateway listens on free ports and records as `record` says.
-pub fn directory(record: &str) -> Result<(tempfile::TempDir, StateDir)> {
+/// A state directory whose gateway listens on free ports, its configuration changed by `edit`.
+pub fn directory(edit: impl FnOnce(&mut serde_json::Value)) -> Result<(tempfile::TempDir, StateDir)> {
     let temp = tempfile::tempdir()?;
     let dir = StateDir::new(temp.path().join("state"));
     app::init(&dir, &Starter::default())?;
@@ -24,7 +23,7 @@ pub fn directory(record: &str) -> Result<(tempfile::TempDir, StateDir)> {
     for listener in ["gateway", "monitor", "hub"] {
         config[listener]["listen"] = "127.0.0.1:0".into();
     }
-    config["decisions"]["record"] = record.into();
+    edit(&mut config);
     std::fs::write(dir.config(), config.to_string())?;
     Ok((temp, dir))
 }
@@ -36,11 +35,11 @@ pub async fn start_in(dir: &StateDir, binary: &Path) -> Result<App> {
 }
 
 impl Gateway {
-    pub async fn start(binary: &Path, record: &str) -> Result<Self> {
-        let (temp, dir) = directory(record)?;
+    pub async fn start(binary: &Path, edit: impl FnOnce(&mut serde_json::Value)) -> Result<Self> {
+        let (temp, dir) = directory(edit)?;
         let app = start_in(&dir, binary).await?;
         app.plugins().loaded().await;
-        Ok(Self { app, dir, _temp: temp })
+        Ok(Self { app, _temp: temp })
     }
 
     pub async fn stop(self) -> Result<()> {
