@@ -41,7 +41,7 @@ pub enum Error {
     #[error(transparent)]
     Edge(#[from] edge::Error),
     #[error(transparent)]
-    Plugins(#[from] plugins::Error),
+    Plugins(#[from] Box<plugins::Error>),
 }
 
 /// How long a stop waits for the watch over files, which has nothing of its own to finish.
@@ -139,7 +139,8 @@ impl App {
                 compiler,
             },
             services.stop.clone(),
-        )?;
+        )
+        .map_err(Box::new)?;
         services.spawn("the watch over plugins", watching);
 
         let (phase, phase_seen) = watch::channel(Phase::Ready);

@@ -51,7 +51,7 @@ fn of_app(error: &app::Error) -> u8 {
         app::Error::Directory { .. } | app::Error::Bus(_) | app::Error::Edge(edge::Error::Audit { .. }) => CANNOT_WRITE,
         app::Error::Served { .. } | app::Error::Edge(edge::Error::PortInUse { .. }) => BUSY,
         app::Error::Edge(edge::Error::Bind { .. }) | app::Error::Foreign { .. } => CONFIG,
-        app::Error::Plugins(plugins::Error::Directory { .. }) => CANNOT_WRITE,
+        app::Error::Plugins(error) if matches!(**error, plugins::Error::Directory { .. }) => CANNOT_WRITE,
         app::Error::Died { .. } | app::Error::Plugins(_) => FAILED,
         app::Error::Settings(error) => of_settings(error),
     }

@@ -263,7 +263,7 @@ impl Ring {
             fs::rename(&self.path, before(&self.path))?;
             *self = Self::open(&self.path, aside)?;
         }
-        self.log.append(lines)?;
+        self.log.append_lines(lines)?;
         self.bytes += length;
         Ok(())
     }

@@ -45,12 +45,17 @@ impl AppendLog {
     /// Appends one line; `line` has no line end of its own. On an error the file is as before.
     pub fn append(&mut self, line: &[u8]) -> io::Result<()> {
         debug_assert!(!line.contains(&b'\n'), "a line has no line end inside");
-        let mut bytes = Vec::with_capacity(line.len() + 2);
+        self.append_lines(line)
+    }
+
+    /// Appends several lines at once, joined by line ends; all of them or none.
+    pub fn append_lines(&mut self, lines: &[u8]) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(lines.len() + 2);
         if self.torn {
             // Ends the torn line, so that it harms no other.
             bytes.push(b'\n');
         }
-        bytes.extend_from_slice(line);
+        bytes.extend_from_slice(lines);
         bytes.push(b'\n');
         let before = self.file.metadata()?.len();
         match self.file.write_all(&bytes) {
