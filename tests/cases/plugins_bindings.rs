@@ -161,3 +161,19 @@ fn what_the_gateway_decides_in_place_of_a_guard_is_in_the_log() {
     );
     assert!(told["reason"].as_str().is_some_and(|said| said.contains("none.wasm")), "{told}");
 }
+
+#[test]
+fn a_file_dropped_beside_it_ends_no_quarantine_and_a_bad_one_is_told_once() {
+    let host = TestHost::with_classifier("unruly", json!({}));
+    (0..10).for_each(|_| drop(host.classify("!trap")));
+    assert_eq!(host.slot("classifier")["state"], "quarantined");
+    host.dir.edit_config(|config| {
+        config["plugins"]["guards"] = json!([{ "name": "absent", "source": "absent.wasm" }]);
+    });
+    host.eventually("the guard is refused", || (host.told("plugin.rejected").len() == 1).then_some(()));
+    fs::write(host.dir.state.plugins().join("other.wasm"), b"anything").expect("dropped");
+    host.eventually("it was looked at", || (host.plugins().installed() == ["other.wasm"]).then_some(()));
+    let_settle(&host);
+    assert_eq!(host.slot("classifier")["state"], "quarantined");
+    assert_eq!(host.told("plugin.rejected").len(), 1);
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::super::error::Error;
+use super::super::generation::Generation;
 use super::super::records::{Bound, kept, version_key};
 use super::super::slots::{Slot, SlotName};
 use super::super::source::{self, Material, Source};
@@ -43,20 +44,19 @@ impl Loader {
         let refused =
             self.records.slots.get(&slot.name.to_string()).is_some_and(|record| record.refused.contains(&fresh_key));
         let tried = self.failed.get(&slot.name) == Some(&fresh_key);
-        let serves = slot.component().is_ok();
         let failure = match fresh {
-            _ if (tried || refused) && serves => {
-                if refused {
-                    slot.refuse(
-                        "its newest version was rolled back before; mend it, or insist with `chela plugin load`".into(),
-                    );
+            _ if tried => return self.unchanged(slot),
+            _ if refused && slot.bound().is_some() => {
+                if slot.problem().is_none() {
+                    slot.refuse(Error::RolledBack { slot: slot.name.to_string() }.to_string());
                 }
                 return self.unchanged(slot);
             }
             Ok(candidate) if !refused => {
-                if self.is_serving(slot, &candidate) {
-                    self.failed.remove(&slot.name);
-                    slot.forget_problem();
+                if slot.bound().is_some_and(|bound| is_version(&bound, &candidate)) {
+                    if self.failed.remove(&slot.name).is_some() {
+                        slot.forget_problem();
+                    }
                     return self.unchanged(slot);
                 }
                 match self.load(slot, &candidate, Why::Binding) {
@@ -64,7 +64,11 @@ impl Loader {
                     Err(error) => error,
                 }
             }
-            Ok(_) => Error::RolledBack { slot: slot.name.to_string() },
+            Ok(_) => {
+                let error = Error::RolledBack { slot: slot.name.to_string() };
+                slot.refuse(error.to_string());
+                error
+            }
             Err(error) => {
                 self.reject(slot, &slot.name.to_string(), &error);
                 error
@@ -168,11 +172,7 @@ impl Loader {
 
     /// Whether the slot is served well by this very version.
     pub(super) fn is_serving(&self, slot: &Slot, candidate: &Candidate) -> bool {
-        let wanted = &candidate.wanted;
-        slot.component().is_ok_and(|serving| {
-            let same_config = wanted.config_of.is_some() || serving.config == wanted.config_text();
-            serving.identity.hash == wanted.material.hash && same_config && serving.limits == wanted.limits
-        })
+        slot.component().is_ok_and(|serving| is_version(&serving, candidate))
     }
 
     /// The configuration in use, for a plugin of the same name.
@@ -197,4 +197,10 @@ impl Loader {
             _ => Err(bad("it must be an object, as `{ rules: [ … ] }`".into())),
         }
     }
+}
+
+fn is_version(generation: &Generation, candidate: &Candidate) -> bool {
+    let wanted = &candidate.wanted;
+    let same_config = wanted.config_of.is_some() || generation.config == wanted.config_text();
+    generation.identity.hash == wanted.material.hash && same_config && generation.limits == wanted.limits
 }
