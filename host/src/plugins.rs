@@ -161,7 +161,9 @@ pub fn start(
     let cache = cache::Cache::new(engine.clone(), dir.plugin_cache(), shipped, compiler, stopping);
     let (commands, inbox) = sync_channel(COMMANDS_MAX);
     let first = settings.current().config.clone();
-    let loader = Loader::new(room.clone(), stage::Stage { engine, ticker, cache }, first);
+    let mut loader = Loader::new(room.clone(), stage::Stage { engine, ticker, cache }, first);
+    // Before anybody can ask: no tool call may pass because its guards are not there yet.
+    loader.lay_out();
     let thread = std::thread::Builder::new().name("chela-plugin-load".into()).stack_size(4 << 20);
     let thread = thread.spawn(move || loader.run(&inbox)).map_err(Error::Threads)?;
     let handle = Handle(Arc::new(Owner { room, commands, loader: Mutex::new(Some(thread)) }));
@@ -208,10 +210,6 @@ impl Handle {
 
     /// Completes when every slot has been loaded once, or could not be.
     pub async fn loaded(&self) {
-        // The loader makes the slots; until it has, there is nothing to wait for but them.
-        while self.0.room.slots().is_empty() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
         for slot in self.0.room.slots() {
             slot.settled().await;
         }

@@ -126,6 +126,15 @@ impl Loader {
 
     /// Brings the slots in line with the configuration and with what was bound over it.
     fn reconcile(&mut self) {
+        for slot in self.lay_out() {
+            self.guarded(|loader| loader.take_up_binding(&slot));
+            slot.settle();
+        }
+        self.records.drop_unneeded(&self.room.dir);
+    }
+
+    /// Makes the slots, still empty. Published before anything is loaded: a call waits for its slot rather than pass it by.
+    pub(super) fn lay_out(&mut self) -> Vec<Arc<Slot>> {
         let desired = desired(&self.config);
         let old = self.room.slots();
         let find = |name: &SlotName, on_failure: OnFailure| {
@@ -145,16 +154,11 @@ impl Loader {
                 slots.push(find(&name, OnFailure::Block));
             }
         }
-        // Published before anything is loaded: a call waits for its slot rather than miss it.
         self.room.publish(slots.clone());
         for gone in old.iter().filter(|slot| !slots.iter().any(|kept| kept.name == slot.name)) {
             self.forget(gone);
         }
-        for slot in &slots {
-            self.guarded(|loader| loader.take_up_binding(slot));
-            slot.settle();
-        }
-        self.records.drop_unneeded(&self.room.dir);
+        slots
     }
 
     /// Loads what should serve a slot, unless the slot stands by the same binding already.
