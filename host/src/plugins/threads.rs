@@ -22,7 +22,7 @@ const WAITING_OF_ONE_MAX: usize = 256;
 /// On the wall a call may wait so many times its CPU time before it is given up.
 const PATIENCE_FACTOR: u32 = 20;
 /// An idle thread looks for work so long before it sleeps: waking one takes longer than most calls.
-const LINGER: Duration = Duration::from_micros(30);
+const LINGER: Duration = Duration::from_micros(100);
 /// Deep guests need deep stacks; wasmtime itself ends them at 512 KiB.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
