@@ -95,6 +95,10 @@ impl Loader {
             let stopping = self.room.is_stopping();
             match command {
                 Command::Stop => break,
+                // Also while it stops: the next start must not bring back what has failed.
+                Command::RolledBack { slot, failed, to } => {
+                    self.guarded(|loader| loader.note_rollback(&slot, &failed, to));
+                }
                 Command::Do(_, answer) if stopping => drop(answer.send(Err(Error::Stopping))),
                 _ if stopping => {}
                 Command::Apply(config) => {
@@ -110,9 +114,6 @@ impl Loader {
                     let done = self.guarded(|loader| loader.obey(request)).unwrap_or(Err(Error::Fault));
                     // The asker may have gone: what was done stands all the same.
                     let _ = answer.send(done);
-                }
-                Command::RolledBack { slot, failed, to } => {
-                    self.guarded(|loader| loader.note_rollback(&slot, &failed, to));
                 }
             }
         }

@@ -232,6 +232,10 @@ impl Shared {
                 let instance =
                     taken.ok_or_else(|| job.generation.broken().unwrap_or(Failure::Busy { waited: Duration::ZERO }));
                 *state.busy.entry(job.generation.id).or_default() += 1;
+                // Who came while this thread lingered woke nobody: another thread looks after the rest at once.
+                if !state.waiting.is_empty() {
+                    self.wake.notify_one();
+                }
                 return Some((job, instance));
             }
             let nearest = state.waiting.iter().map(|job| job.until).min();
