@@ -22,7 +22,7 @@ pub fn methods() -> Methods {
 /// For methods that take nothing.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+pub(super) struct Nothing {}
 
 async fn health(context: Context, _: Nothing) -> Result<Value, ErrorShape> {
     let started = context.clock.elapsed();

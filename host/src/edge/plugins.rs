@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::frame::{ErrorCode, ErrorShape, Request};
 use super::guard::client_of;
+use super::methods::Nothing;
 use super::{Access, Context, Methods, Refusal, Routes, body};
 use crate::plugins::{self, From, Load, POLICY_VERSION, SlotName};
 use crate::port::Port;
@@ -35,36 +36,24 @@ pub(super) fn methods(methods: Methods) -> Methods {
 
 pub(super) fn routes(routes: Routes) -> Routes {
     const GATEWAY: &[Port] = &[Port::Gateway];
-    routes
+    let routes = routes
         .get("/admin/plugins", Access::Needs(Scope::Read), GATEWAY, |state, request| by_method(state, "slots", request))
         .get("/admin/plugins/logs", Access::Needs(Scope::Read), GATEWAY, logs_page)
-        .post("/admin/plugins/upload", Access::Needs(Scope::Admin), GATEWAY, upload)
-        .post("/admin/plugins/load", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
-            by_method(state, "load", request)
-        })
-        .post("/admin/plugins/unload", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
-            by_method(state, "unload", request)
-        })
-        .post("/admin/plugins/disable", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
-            by_method(state, "disable", request)
-        })
-        .post("/admin/plugins/enable", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
-            by_method(state, "enable", request)
-        })
-        .post("/admin/plugins/accept", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
-            by_method(state, "accept", request)
-        })
-        .post("/admin/plugins/rollback", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
-            by_method(state, "rollback", request)
-        })
-        .post("/admin/plugins/release", Access::Needs(Scope::Admin), GATEWAY, |state, request| {
-            by_method(state, "release", request)
-        })
+        .post("/admin/plugins/upload", Access::Needs(Scope::Admin), GATEWAY, upload);
+    let changes = [
+        ("/admin/plugins/load", "load"),
+        ("/admin/plugins/unload", "unload"),
+        ("/admin/plugins/disable", "disable"),
+        ("/admin/plugins/enable", "enable"),
+        ("/admin/plugins/accept", "accept"),
+        ("/admin/plugins/rollback", "rollback"),
+        ("/admin/plugins/release", "release"),
+    ];
+    changes.into_iter().fold(routes, |routes, (path, verb)| {
+        let handler = move |state, request| by_method(state, verb, request);
+        routes.post(path, Access::Needs(Scope::Admin), GATEWAY, handler)
+    })
 }
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Nothing {}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -148,36 +148,6 @@ fn the_weights_are_those_of_a_training() {
     assert!(Model::from_bytes(WEIGHTS).is_some());
 }
 
-/// `cargo test --release -p rules -- --ignored --nocapture speed`
-#[test]
-#[ignore = "a measurement"]
-fn speed() {
-    let korean = "결제 서버 배포 후 오류율이 올라가서 롤백했고 고객 문의에는 안내드렸습니다. 원인은 내일 분석해서 위키에 정리할게요. ";
-    let english = "Rolled back the payment deploy after the error rate went up, replied to the customers, will write it up tomorrow. ";
-    let begin = std::time::Instant::now();
-    let rules = Rules::configure("{}").expect("the default");
-    println!("configure: {:?}", begin.elapsed());
-    let keys: Vec<String> = CATEGORIES.map(str::to_owned).to_vec();
-    for (name, sentence) in [("korean", korean), ("english", english)] {
-        // Different words all along, so that nothing is cheap by repetition.
-        let words: Vec<&str> = sentence.split(' ').collect();
-        let text: String = (0..400).map(|at| words[at * 7 % words.len()].to_owned() + " ").collect();
-        let text: String = text.char_indices().take_while(|(at, _)| *at < 1024).map(|(_, c)| c).collect();
-        let talk = conversation(&[&text], &["eden", "qa-1"], &["Release 1.2"]);
-        let table = Table::new(&keys, &rules.matcher);
-        // The best of many short runs: what it takes when nothing else wants the processor.
-        let run = |_| {
-            let begin = std::time::Instant::now();
-            for _ in 0..200 {
-                std::hint::black_box(rules.classify(std::hint::black_box(&talk), &table));
-            }
-            begin.elapsed() / 200
-        };
-        let best = (0..200).map(run).min().expect("some runs");
-        println!("categories of 1 KiB, {name}: {best:?}");
-    }
-}
-
 /// What the README promises: of claims at least 85 in 100 right, and a claim for at least 40 in 100.
 #[test]
 fn conversations_that_no_rule_was_made_from_are_classified_as_promised() {
