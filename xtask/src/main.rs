@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod bench;
+mod generate;
 mod guests;
 mod phases;
 mod cargo;
@@ -48,6 +49,8 @@ enum Task {
     },
     /// Tell how good the classifier is on conversations that it was not made from
     Accuracy,
+    /// Write an event log as a team's gateway would have
+    GenEvents(generate::Arguments),
     /// Measure, with a release binary
     Bench {
         #[arg(value_enum)]
@@ -83,6 +86,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Task::Test { arguments: rest } => suite::run(arguments.guests, &rest),
         Task::Train { check } => train::run(check),
         Task::Accuracy => accuracy::print(),
+        Task::GenEvents(arguments) => generate::run(&arguments),
         Task::Bench { area, json } => {
             guests::build(arguments.guests, Set::All)?;
             bench::run(area, json)
