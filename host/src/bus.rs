@@ -1,100 +1,161 @@
 //! Tells every room what happened: each event goes to the log first, then to whoever subscribed.
-//! Owns the event log. Keeps true: subscribers and log see one order; a slow subscriber loses events, is told how many, and slows nobody.
-//! Never: blocks an emitter on a subscriber.
+//! Owns the event log. Keeps true: subscribers and log see one order; a slow subscriber loses events, is told how many, and slows nobody;
+//! many emitters share one flush. Never: blocks an emitter, or lets anybody hear of what is not written.
 
+mod batch;
+mod subscribers;
+mod writer;
+
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use chela_storage::AppendLog;
+use chela_storage::{Catalogue, Month, SegmentLog};
 use serde_json::{Map, Value, json};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::event::{Event, Kind};
-use crate::layout::StateDir;
+use crate::layout::{EVENT_LOG_STEM, StateDir};
 use crate::metrics::Metrics;
+use batch::Batch;
+use subscribers::Subscriber;
 
-/// Events that may wait for one subscriber.
-const QUEUE_MAX: usize = 1024;
-/// Between two tries of a log that takes no lines.
-const RETRY: Duration = Duration::from_secs(1);
+pub use subscribers::{Delivery, Subscription};
+
+/// What may wait for the disk.
+const PENDING_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// A segment is closed when it is so large.
+pub const SEGMENT_BYTES: u64 = 10 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot open the event log {} ({cause}); check its owner and rights, and the disk", path.display())]
     Open { path: PathBuf, cause: io::Error },
     #[error("the event log {} took no line ({cause}); check the disk's space and rights", path.display())]
-    Append { path: PathBuf, cause: io::Error },
+    Append { path: PathBuf, cause: Cause },
+    #[error("{} bytes of events wait for the event log {}, which is as many as may; the disk is too slow or full", PENDING_BYTES_MAX, path.display())]
+    Behind { path: PathBuf },
+    #[error("the event log is closed")]
+    Closed,
+    #[error("{count} events never reached the event log {}; check the disk's space and rights", path.display())]
+    Lost { path: PathBuf, count: u64 },
 }
 
-#[derive(Clone)]
-pub struct Bus(Arc<Inner>);
+/// Why the log takes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It may take lines again.
+    Append(String),
+    /// It must be opened again.
+    Flush(String),
+}
 
-struct Inner {
-    state: Mutex<State>,
-    /// Events that the log has not taken since it last took one.
-    unwritten: AtomicU64,
-    failed: Notify,
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Append(said) => f.write_str(said),
+            Self::Flush(said) => write!(f, "a flush failed: {said}"),
+        }
+    }
+}
+
+/// The way to the bus; cheap to clone.
+#[derive(Clone)]
+pub struct Bus(Arc<Owner>);
+
+struct Owner {
+    shared: Arc<Shared>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    pending: Mutex<Pending>,
+    wake: Condvar,
+    subscribers: Mutex<Vec<Subscriber>>,
+    /// Bytes that the log took in this life; whoever follows the log looks when it changes.
+    grown: watch::Sender<u64>,
+    is_failing: AtomicBool,
+    broken: Notify,
     path: PathBuf,
     clock: Clock,
     metrics: Metrics,
 }
 
-struct State {
-    log: AppendLog,
-    subscribers: Vec<Subscriber>,
-}
-
-struct Subscriber {
-    prefix: String,
-    queue: mpsc::Sender<Delivery>,
-    missed: Arc<AtomicU64>,
+#[derive(Default)]
+struct Pending {
+    batch: Batch,
+    failing: Option<Cause>,
+    /// Events that were refused since the log fails.
+    refused: u64,
+    closing: bool,
+    /// Events that were never written, once the writer has ended.
+    lost: u64,
 }
 
 impl Bus {
-    /// Opens the log of `dir`, mending an end that a crash has torn.
-    pub fn open(dir: &StateDir, clock: Clock, metrics: Metrics) -> Result<Self, Error> {
+    /// Opens the log of `dir`, mending an end that a crash has torn. Events wait at most `group` for others to share their flush.
+    pub fn open(dir: &StateDir, clock: Clock, metrics: Metrics, group: Duration) -> Result<Self, Error> {
         let path = dir.event_log();
+        let opened = |cause| Error::Open { path: path.clone(), cause };
+        let catalogue = Catalogue::new(&dir.logs(), EVENT_LOG_STEM, time_of);
         let (log, repair) =
-            AppendLog::open(&path, &dir.corrupt_log()).map_err(|cause| Error::Open { path: path.clone(), cause })?;
-        let state = Mutex::new(State { log, subscribers: Vec::new() });
-        let bus =
-            Self(Arc::new(Inner { state, unwritten: AtomicU64::new(0), failed: Notify::new(), path, clock, metrics }));
+            SegmentLog::open(catalogue, &dir.corrupt_log(), SEGMENT_BYTES, month_of).map_err(opened)?;
+        let shared = Arc::new(Shared {
+            pending: Mutex::default(),
+            wake: Condvar::new(),
+            subscribers: Mutex::default(),
+            grown: watch::Sender::new(0),
+            is_failing: AtomicBool::new(false),
+            broken: Notify::new(),
+            path: path.clone(),
+            clock,
+            metrics,
+        });
+        let writer = writer::Writer { shared: shared.clone(), log, group };
+        let thread = std::thread::Builder::new().name("chela-events".into());
+        let thread = thread.spawn(move || writer.run()).map_err(opened)?;
+        let bus = Self(Arc::new(Owner { shared, writer: Mutex::new(Some(thread)) }));
         if let Some(repair) = repair {
-            tracing::warn!(
-                offset = repair.offset,
-                bytes = repair.bytes,
-                "a torn last line of the event log was set aside"
-            );
-            bus.emit(
-                Kind::LogRepaired,
-                data(json!({ "log": "events", "offset": repair.offset, "bytes": repair.bytes })),
-            )?;
+            let (offset, bytes) = (repair.offset, repair.bytes);
+            tracing::warn!(offset, bytes, "a torn last line of the event log was set aside");
+            bus.emit(Kind::LogRepaired, data(json!({ "log": "events", "offset": offset, "bytes": bytes })))?;
         }
         Ok(bus)
     }
 
-    /// Writes an event of the gateway itself and tells the subscribers.
+    /// Writes an event of the gateway itself within the group's time and then tells the subscribers.
     pub fn emit(&self, kind: Kind, data: Map<String, Value>) -> Result<(), Error> {
-        self.append(kind, data).inspect_err(|_| {
-            self.0.unwritten.fetch_add(1, Ordering::Relaxed);
-            self.0.metrics.events_failed.inc();
-            self.0.failed.notify_one();
-        })
+        self.emit_event(Event::system(kind, self.0.shared.clock.now(), data))
     }
 
-    fn append(&self, kind: Kind, data: Map<String, Value>) -> Result<(), Error> {
-        let event = Arc::new(Event::system(kind, self.0.clock.now(), data));
-        let line = serde_json::to_vec(&*event).expect("an event is plain JSON");
-        let mut state = self.lock();
-        state.log.append(&line).map_err(|cause| Error::Append { path: self.0.path.clone(), cause })?;
-        self.0.metrics.events.inc();
-        state.subscribers.retain(|subscriber| self.deliver(subscriber, &event));
-        Ok(())
+    /// Writes an event within the group's time and then tells the subscribers.
+    pub fn emit_event(&self, event: Event) -> Result<(), Error> {
+        self.0.shared.push(event, None)
+    }
+
+    /// Returns once the event is on the disk. Events that wait at the same time share one flush.
+    pub async fn emit_durable(&self, event: Event) -> Result<(), Error> {
+        let (answer, answered) = oneshot::channel();
+        self.0.shared.push(event, Some(answer))?;
+        answered.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Returns once everything that was emitted before is on the disk.
+    pub async fn flushed(&self) -> Result<(), Error> {
+        let (answer, answered) = oneshot::channel();
+        {
+            let mut pending = self.0.shared.lock();
+            self.0.shared.may_take(&pending, 0, true)?;
+            pending.batch.await_all(answer);
+        }
+        self.0.shared.wake.notify_one();
+        answered.await.unwrap_or(Err(Error::Closed))
     }
 
     /// Like [`Bus::emit`] for what is true whether or not the log takes it: a failure is logged, counted and shown by readiness.
@@ -106,92 +167,143 @@ impl Bus {
 
     /// Everything from now on whose type starts with `prefix`; `*` is everything.
     pub fn subscribe(&self, prefix: &str) -> Subscription {
-        let (sender, queue) = mpsc::channel(QUEUE_MAX);
-        let missed = Arc::new(AtomicU64::new(0));
-        let prefix = prefix.trim_end_matches('*').to_owned();
-        self.lock().subscribers.push(Subscriber { prefix, queue: sender, missed: missed.clone() });
-        Subscription { queue, missed }
+        let (subscriber, subscription) = subscribers::pair(prefix);
+        self.0.shared.subscribers().push(subscriber);
+        subscription
     }
 
-    /// Whether events could not be written and the log has not recovered since.
+    /// Changes whenever the log has grown.
+    pub fn grown(&self) -> watch::Receiver<u64> {
+        self.0.shared.grown.subscribe()
+    }
+
+    /// Whether the log takes no lines now.
     pub fn is_failing(&self) -> bool {
-        self.0.unwritten.load(Ordering::Relaxed) > 0
+        self.0.shared.is_failing.load(Ordering::Relaxed)
     }
 
-    /// Whenever the log fails, tries it again until it takes lines, and writes down how many events it did not take.
+    /// Completes when told to, or when the log cannot go on in this process.
     pub async fn watch_over_log(self, stop: CancellationToken) {
-        while stop.run_until_cancelled(self.0.failed.notified()).await.is_some() {
-            while self.is_failing() {
-                if stop.run_until_cancelled(self.0.clock.sleep(RETRY)).await.is_none() {
-                    return;
-                }
-                self.try_to_recover();
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.0.shared.broken.notified() => {}
+        }
+    }
+
+    /// Writes what waits, flushes, and takes nothing more.
+    pub async fn close(&self) -> Result<(), Error> {
+        let owner = self.0.clone();
+        // The disk may take its time; this thread has others to serve.
+        let closed = tokio::task::spawn_blocking(move || owner.close());
+        closed.await.unwrap_or(Err(Error::Closed))
+    }
+}
+
+impl Owner {
+    fn close(&self) -> Result<(), Error> {
+        self.shared.lock().closing = true;
+        self.shared.wake.notify_all();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if writer.is_some_and(|writer| writer.join().is_err()) {
+            tracing::error!("the thread of the event log had died");
+        }
+        let mut pending = self.shared.lock();
+        let count = std::mem::take(&mut pending.lost) + pending.batch.count;
+        match count {
+            0 => Ok(()),
+            count => Err(Error::Lost { path: self.shared.path.clone(), count }),
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(error = &error as &dyn std::error::Error, "the event log was left");
+        }
+    }
+}
+
+impl Shared {
+    fn push(&self, event: Event, answer: Option<oneshot::Sender<Result<(), Error>>>) -> Result<(), Error> {
+        let line = serde_json::to_vec(&event).expect("an event is plain JSON");
+        let heard = self.subscribers().iter().any(|subscriber| subscriber.wants(&event.kind));
+        let heard = heard.then(|| Arc::new(event));
+        let awaited = answer.is_some();
+        let mut pending = self.lock();
+        if let Err(error) = self.may_take(&pending, line.len(), awaited) {
+            pending.refused += 1;
+            drop(pending);
+            self.metrics.events_failed.inc();
+            return Err(error);
+        }
+        let first = pending.batch.is_empty();
+        pending.batch.push(&line, heard, answer);
+        drop(pending);
+        // The writer sleeps until there is something, and then until its time or somebody who cannot wait.
+        if first || awaited {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    fn may_take(&self, pending: &Pending, bytes: usize, awaited: bool) -> Result<(), Error> {
+        match &pending.failing {
+            _ if pending.closing => Err(Error::Closed),
+            // Who would wait for the disk is told at once; what nobody waits for may stay until there is room.
+            Some(cause @ Cause::Append(_)) if awaited => Err(self.append_error(cause)),
+            Some(cause @ Cause::Flush(_)) => Err(self.append_error(cause)),
+            Some(cause) if pending.batch.lines.len() + bytes > PENDING_BYTES_MAX => Err(self.append_error(cause)),
+            None if pending.batch.lines.len() + bytes > PENDING_BYTES_MAX => {
+                Err(Error::Behind { path: self.path.clone() })
             }
+            _ => Ok(()),
         }
     }
 
-    fn try_to_recover(&self) {
-        let unwritten = self.0.unwritten.load(Ordering::Relaxed);
-        if self.append(Kind::LogRepaired, data(json!({ "log": "events", "unwritten": unwritten }))).is_ok() {
-            self.0.unwritten.fetch_sub(unwritten, Ordering::Relaxed);
-            tracing::warn!(unwritten, "the event log takes lines again");
+    fn append_error(&self, cause: &Cause) -> Error {
+        Error::Append { path: self.path.clone(), cause: cause.clone() }
+    }
+
+    /// What those who wait are told, and how many of them is counted.
+    fn failing_with<'a>(&'a self, cause: &'a Cause) -> impl Fn() -> Error + 'a {
+        move || {
+            self.lock().refused += 1;
+            self.metrics.events_failed.inc();
+            self.append_error(cause)
         }
     }
 
-    /// Flushes the log to the device.
-    pub fn sync(&self) -> Result<(), Error> {
-        self.lock().log.sync().map_err(|cause| Error::Append { path: self.0.path.clone(), cause })
-    }
-
-    /// False once the subscriber is gone.
-    fn deliver(&self, subscriber: &Subscriber, event: &Arc<Event>) -> bool {
-        if !event.kind.starts_with(&subscriber.prefix) {
-            return !subscriber.queue.is_closed();
-        }
-        // What was missed is told in its place: before the event that follows it.
-        let missed = subscriber.missed.swap(0, Ordering::Relaxed);
-        let told = if missed == 0 { Ok(()) } else { subscriber.queue.try_send(Delivery::Missed(missed)) };
-        match told.and_then(|()| subscriber.queue.try_send(Delivery::Event(event.clone()))) {
-            Ok(()) => true,
-            Err(mpsc::error::TrySendError::Closed(_)) => false,
-            Err(mpsc::error::TrySendError::Full(unsent)) => {
-                let untold = if matches!(unsent, Delivery::Missed(_)) { missed } else { 0 };
-                subscriber.missed.fetch_add(untold + 1, Ordering::Relaxed);
-                self.0.metrics.events_missed.inc();
-                true
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Pending> {
         // A panic elsewhere leaves the state whole: it is changed by single steps.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-pub struct Subscription {
-    queue: mpsc::Receiver<Delivery>,
-    missed: Arc<AtomicU64>,
-}
+    fn subscribers(&self) -> MutexGuard<'_, Vec<Subscriber>> {
+        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-#[derive(Debug, PartialEq)]
-pub enum Delivery {
-    Event(Arc<Event>),
-    /// So many events did not fit between the one before and the one after.
-    Missed(u64),
-}
-
-impl Subscription {
-    /// The next event; `None` once the bus is gone.
-    pub async fn next(&mut self) -> Option<Delivery> {
-        if let Ok(waiting) = self.queue.try_recv() {
-            return Some(waiting);
-        }
-        match self.missed.swap(0, Ordering::Relaxed) {
-            0 => self.queue.recv().await,
-            missed => Some(Delivery::Missed(missed)),
+    fn wait<'a>(&self, pending: MutexGuard<'a, Pending>, at_most: Option<Duration>) -> MutexGuard<'a, Pending> {
+        match at_most {
+            None => self.wake.wait(pending).unwrap_or_else(PoisonError::into_inner),
+            Some(time) => self.wake.wait_timeout(pending, time).unwrap_or_else(PoisonError::into_inner).0,
         }
     }
+}
+
+/// The time of a line of the event log.
+pub fn time_of(line: &[u8]) -> Option<u64> {
+    #[derive(serde::Deserialize)]
+    struct Stamp {
+        ts: u64,
+    }
+    serde_json::from_slice::<Stamp>(line).ok().map(|stamp| stamp.ts)
+}
+
+/// The month in which a time falls, for the names of closed segments.
+fn month_of(ms: u64) -> Month {
+    let date = Timestamp(ms).date();
+    Month { year: date.year(), month: date.month() }
 }
 
 /// The object of a `json!({…})` literal.
@@ -203,82 +315,4 @@ pub fn data(value: Value) -> Map<String, Value> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::Timestamp;
-
-    fn bus() -> (tempfile::TempDir, StateDir, Bus) {
-        let temp = tempfile::tempdir().expect("a temporary directory");
-        let dir = StateDir::new(temp.path());
-        std::fs::create_dir_all(dir.logs()).expect("a place for logs");
-        let bus = Bus::open(&dir, Clock::manual(Timestamp(7)), Metrics::default()).expect("a new log");
-        (temp, dir, bus)
-    }
-
-    fn emit(bus: &Bus, kind: Kind, n: usize) {
-        bus.emit(kind, data(json!({ "n": n }))).expect("the log takes it");
-    }
-
-    async fn numbers(subscription: &mut Subscription, count: usize) -> Vec<String> {
-        let mut seen = Vec::new();
-        for _ in 0..count {
-            seen.push(match subscription.next().await.expect("the bus lives") {
-                Delivery::Event(event) => event.data["n"].to_string(),
-                Delivery::Missed(count) => format!("missed {count}"),
-            });
-        }
-        seen
-    }
-
-    #[tokio::test]
-    async fn subscribers_by_prefix_and_the_log_see_one_order() {
-        let (_temp, dir, bus) = bus();
-        let (mut all, mut config) = (bus.subscribe("*"), bus.subscribe("config."));
-        emit(&bus, Kind::ConfigApplied, 1);
-        emit(&bus, Kind::GatewayStarted, 2);
-        emit(&bus, Kind::ConfigRefused, 3);
-        assert_eq!(numbers(&mut all, 3).await, ["1", "2", "3"]);
-        assert_eq!(numbers(&mut config, 2).await, ["1", "3"]);
-        let log = std::fs::read_to_string(dir.event_log()).expect("readable");
-        let types: Vec<Event> = log.lines().map(|line| serde_json::from_str(line).expect("an event")).collect();
-        assert_eq!(
-            types.iter().map(|e| e.kind.as_str()).collect::<Vec<_>>(),
-            ["config.applied", "gateway.started", "config.refused"]
-        );
-    }
-
-    #[tokio::test]
-    async fn a_slow_subscriber_is_told_in_its_place_how_many_it_missed() {
-        let (_temp, _dir, bus) = bus();
-        let mut slow = bus.subscribe("*");
-        (0..QUEUE_MAX + 3).for_each(|n| emit(&bus, Kind::ConfigApplied, n));
-        let kept = numbers(&mut slow, 2).await;
-        assert_eq!(kept, ["0", "1"]);
-        emit(&bus, Kind::ConfigApplied, 9_999);
-        let rest = numbers(&mut slow, QUEUE_MAX).await;
-        assert_eq!(rest[QUEUE_MAX - 2..], ["missed 3", "9999"]);
-    }
-
-    #[tokio::test]
-    async fn what_was_missed_is_told_even_if_nothing_follows() {
-        let (_temp, _dir, bus) = bus();
-        let mut slow = bus.subscribe("*");
-        (0..QUEUE_MAX + 2).for_each(|n| emit(&bus, Kind::ConfigApplied, n));
-        assert_eq!(numbers(&mut slow, QUEUE_MAX + 1).await[QUEUE_MAX], "missed 2");
-    }
-
-    #[test]
-    fn a_torn_line_is_set_aside_and_said() {
-        let (temp, dir, bus) = bus();
-        emit(&bus, Kind::ConfigApplied, 1);
-        drop(bus);
-        let mut log = std::fs::read(dir.event_log()).expect("readable");
-        log.extend_from_slice(b"{\"type\":\"conf");
-        std::fs::write(dir.event_log(), log).expect("torn");
-        let _bus =
-            Bus::open(&StateDir::new(temp.path()), Clock::manual(Timestamp(8)), Metrics::default()).expect("mended");
-        let log = std::fs::read_to_string(dir.event_log()).expect("readable");
-        assert!(log.lines().last().expect("a line").contains("log.repaired"), "{log}");
-        assert_eq!(std::fs::read_to_string(dir.corrupt_log()).expect("readable"), "{\"type\":\"conf\n");
-    }
-}
+mod tests;

@@ -1,9 +1,13 @@
 //! Time, as every room sees it: the wall for people, the monotonic count for limits and waits.
 //! Keeps true: a manual clock moves only when told, and wakes exactly those whose time has come. Never: read `SystemTime` elsewhere.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use jiff::Zoned;
+pub use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -11,6 +15,39 @@ use tokio::sync::watch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// The day in UTC; far times are as near as a calendar goes.
+    pub fn date(self) -> Date {
+        self.zoned().date()
+    }
+
+    /// The hour in UTC: `2026-11-16T09`.
+    pub fn hour(self) -> String {
+        self.zoned().strftime("%Y-%m-%dT%H").to_string()
+    }
+
+    /// A time as people write it: RFC 3339 such as `2026-11-16T09:00:00Z`, or a day, which begins at midnight UTC.
+    pub fn parse(text: &str) -> Option<Self> {
+        let ms = match text.parse::<jiff::Timestamp>() {
+            Ok(time) => time.as_millisecond(),
+            Err(_) => text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond(),
+        };
+        u64::try_from(ms).ok().map(Self)
+    }
+
+    fn zoned(self) -> Zoned {
+        let ms = i64::try_from(self.0).unwrap_or(i64::MAX);
+        jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX).to_zoned(TimeZone::UTC)
+    }
+}
+
+/// As people and other tools write it: `2026-11-16T12:00:00.000Z`.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.zoned().strftime("%Y-%m-%dT%H:%M:%S%.3fZ"))
+    }
+}
 
 #[derive(Clone)]
 pub struct Clock(Source);
@@ -77,6 +114,18 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_read_and_written_as_people_do() {
+        let check = |text: &str, ms: Option<u64>| assert_eq!(Timestamp::parse(text), ms.map(Timestamp), "{text}");
+        check("2026-11-16T09:30:00Z", Some(1_794_821_400_000));
+        check("2026-11-16T18:30:00+09:00", Some(1_794_821_400_000));
+        check("1970-01-02", Some(86_400_000));
+        check("1969-01-02", None);
+        check("yesterday", None);
+        assert_eq!(Timestamp(1_794_821_400_007).to_string(), "2026-11-16T09:30:00.007Z");
+        assert_eq!((Timestamp(0).hour().as_str(), Timestamp(u64::MAX).date().year()), ("1970-01-01T00", 9999));
+    }
 
     #[tokio::test]
     async fn a_sleeper_wakes_when_the_manual_clock_reaches_its_time() {

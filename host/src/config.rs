@@ -3,6 +3,7 @@
 
 mod agents;
 mod categories;
+mod events;
 mod listen;
 mod parse;
 mod plugins;
@@ -22,6 +23,7 @@ use crate::scope::Scope;
 
 pub use agents::{Agent, AgentRole, Agents, Identity, Team};
 pub use categories::Category;
+pub use events::Events;
 pub use listen::Listen;
 pub use parse::{Problems, json5_value, parse};
 pub use plugins::{Binding, Decisions, Guard, OnFailure, PluginLimits, Plugins, Switch};
@@ -55,6 +57,8 @@ pub struct Config {
     /// Which component makes which decision.
     pub plugins: Plugins,
     pub decisions: Decisions,
+    /// The event log.
+    pub events: Events,
     /// What one client or one request may take.
     pub limits: Limits,
     /// The gateway's own log, on standard error.
@@ -121,6 +125,8 @@ pub struct NamedToken {
 pub struct Monitor {
     /// Like `gateway.listen`. Needs a restart.
     pub listen: Listen,
+    /// Lets programs of this machine read on the monitor's own port without a token.
+    pub open_reads: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -197,6 +203,7 @@ impl Default for Config {
             categories: categories::default_table(),
             plugins: Plugins::default(),
             decisions: Decisions::default(),
+            events: Events::default(),
             limits: Limits::default(),
             log: Log::default(),
         }
@@ -237,7 +244,7 @@ impl Default for Auth {
 
 impl Default for Monitor {
     fn default() -> Self {
-        Self { listen: Listen::loopback(3847) }
+        Self { listen: Listen::loopback(3847), open_reads: false }
     }
 }
 
@@ -326,6 +333,6 @@ fn collect_changes(path: &str, old: &Value, new: &Value, paths: &mut Vec<String>
 
 /// Of changed paths, those that a running gateway cannot take up.
 pub fn needing_restart(changed: &[String]) -> Vec<String> {
-    const FIXED: [&str; 4] = ["gateway.listen", "monitor.listen", "hub.listen", "log.format"];
+    const FIXED: [&str; 5] = ["gateway.listen", "monitor.listen", "hub.listen", "events.groupMs", "log.format"];
     changed.iter().filter(|path| FIXED.contains(&path.as_str())).cloned().collect()
 }

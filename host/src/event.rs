@@ -3,35 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
 use crate::clock::Timestamp;
 use crate::id;
 
-/// Every type of event that this gateway writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    ConfigApplied,
-    ConfigRefused,
-    GatewayStarted,
-    GatewayStopped,
-    LogRepaired,
-    PluginDenied,
-    PluginFallback,
-    PluginLimit,
-    PluginLoaded,
-    PluginQuarantined,
-    PluginRejected,
-    PluginReleased,
-    PluginRolledBack,
-    PluginSwapped,
-    PluginTrapped,
-    PluginUnloaded,
-    PolicyDecided,
-}
-
 /// What an event is about; the four roles are fixed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Role {
     #[serde(rename = "conversation.main")]
     Conversation,
@@ -43,77 +20,130 @@ pub enum Role {
     System,
 }
 
-impl Kind {
-    pub const ALL: [Self; 17] = [
-        Self::ConfigApplied,
-        Self::ConfigRefused,
-        Self::GatewayStarted,
-        Self::GatewayStopped,
-        Self::LogRepaired,
-        Self::PluginDenied,
-        Self::PluginFallback,
-        Self::PluginLimit,
-        Self::PluginLoaded,
-        Self::PluginQuarantined,
-        Self::PluginRejected,
-        Self::PluginReleased,
-        Self::PluginRolledBack,
-        Self::PluginSwapped,
-        Self::PluginTrapped,
-        Self::PluginUnloaded,
-        Self::PolicyDecided,
-    ];
+impl Role {
+    pub const ALL: [Self; 4] = [Self::Conversation, Self::Delegation, Self::Orchestration, Self::System];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::ConfigApplied => "config.applied",
-            Self::ConfigRefused => "config.refused",
-            Self::GatewayStarted => "gateway.started",
-            Self::GatewayStopped => "gateway.stopped",
-            Self::LogRepaired => "log.repaired",
-            Self::PluginDenied => "plugin.denied",
-            Self::PluginFallback => "plugin.fallback",
-            Self::PluginLimit => "plugin.limit",
-            Self::PluginLoaded => "plugin.loaded",
-            Self::PluginQuarantined => "plugin.quarantined",
-            Self::PluginRejected => "plugin.rejected",
-            Self::PluginReleased => "plugin.released",
-            Self::PluginRolledBack => "plugin.rolled_back",
-            Self::PluginSwapped => "plugin.swapped",
-            Self::PluginTrapped => "plugin.trapped",
-            Self::PluginUnloaded => "plugin.unloaded",
-            Self::PolicyDecided => "policy.decided",
+            Self::Conversation => "conversation.main",
+            Self::Delegation => "delegation.subagent",
+            Self::Orchestration => "orchestration.task",
+            Self::System => "system.observability",
         }
     }
 
-    pub fn role(self) -> Role {
-        match self {
-            Self::ConfigApplied
-            | Self::ConfigRefused
-            | Self::GatewayStarted
-            | Self::GatewayStopped
-            | Self::LogRepaired
-            | Self::PluginDenied
-            | Self::PluginFallback
-            | Self::PluginLimit
-            | Self::PluginLoaded
-            | Self::PluginQuarantined
-            | Self::PluginRejected
-            | Self::PluginReleased
-            | Self::PluginRolledBack
-            | Self::PluginSwapped
-            | Self::PluginTrapped
-            | Self::PluginUnloaded
-            | Self::PolicyDecided => Role::System,
+    /// The role of all events whose type begins like this, ours or not; none where it takes more than the type to tell.
+    pub fn of_type(kind: &str) -> Option<Self> {
+        let (group, _) = kind.split_once('.')?;
+        match group {
+            "task" | "continuation" | "plan" | "unblock" | "zombie" | "job" | "human_query" => Some(Self::Orchestration),
+            "milestone" | "plugin" | "policy" | "channel" | "log" | "config" | "gateway" => Some(Self::System),
+            _ => None,
         }
     }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text)
+    }
+}
+
+/// One table of all kinds: the name, the word in the log, and the role it has unless its emitter knows better.
+macro_rules! kinds {
+    ($($kind:ident $word:literal $role:ident,)*) => {
+        /// Every type of event that this gateway writes. Others are kept and served as they are.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $($kind,)*
+        }
+
+        impl Kind {
+            pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
+
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $word,)*
+                }
+            }
+
+            /// A message between agents is a delegation instead when one of them is a sub-agent; its emitter says so.
+            pub fn role(self) -> Role {
+                match self {
+                    $(Self::$kind => Role::$role,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    A2aSend "a2a.send" Conversation,
+    A2aResponse "a2a.response" Conversation,
+    A2aComplete "a2a.complete" Conversation,
+    A2aSpawn "a2a.spawn" Delegation,
+    A2aSpawnResult "a2a.spawn_result" Delegation,
+    A2aAutoRoute "a2a.auto_route" Orchestration,
+    A2aDelivery "a2a.delivery" System,
+    TaskStarted "task.started" Orchestration,
+    TaskUpdated "task.updated" Orchestration,
+    TaskCompleted "task.completed" Orchestration,
+    TaskCancelled "task.cancelled" Orchestration,
+    TaskFailed "task.failed" Orchestration,
+    TaskAbandoned "task.abandoned" Orchestration,
+    TaskApproved "task.approved" Orchestration,
+    TaskBlocked "task.blocked" Orchestration,
+    TaskResumed "task.resumed" Orchestration,
+    TaskBacklogAdded "task.backlog_added" Orchestration,
+    TaskBacklogPicked "task.backlog_picked" Orchestration,
+    TaskResumedAfterHumanQuery "task.resumed_after_human_query" Orchestration,
+    ContinuationSent "continuation.sent" Orchestration,
+    ContinuationBackoff "continuation.backoff" Orchestration,
+    ContinuationSelfDriving "continuation.self_driving" Orchestration,
+    ContinuationStopGuardBlocked "continuation.stop_guard_blocked" Orchestration,
+    UnblockRequested "unblock.requested" Orchestration,
+    UnblockFailed "unblock.failed" Orchestration,
+    PlanSubmitted "plan.submitted" Orchestration,
+    PlanApproved "plan.approved" Orchestration,
+    PlanRejected "plan.rejected" Orchestration,
+    ZombieDetected "zombie.detected" Orchestration,
+    ZombieAbandoned "zombie.abandoned" Orchestration,
+    HumanQueryRequested "human_query.requested" Orchestration,
+    HumanQueryAnswered "human_query.answered" Orchestration,
+    HumanQueryExpired "human_query.expired" Orchestration,
+    JobCreated "job.created" Orchestration,
+    JobResumed "job.resumed" Orchestration,
+    JobRetried "job.retried" Orchestration,
+    JobCompleted "job.completed" Orchestration,
+    JobFailed "job.failed" Orchestration,
+    JobAbandoned "job.abandoned" Orchestration,
+    JobCancelled "job.cancelled" Orchestration,
+    MilestoneSyncFailed "milestone.sync_failed" System,
+    GatewayStarted "gateway.started" System,
+    GatewayStopped "gateway.stopped" System,
+    ConfigApplied "config.applied" System,
+    ConfigRefused "config.refused" System,
+    LogRepaired "log.repaired" System,
+    PluginLoaded "plugin.loaded" System,
+    PluginSwapped "plugin.swapped" System,
+    PluginRejected "plugin.rejected" System,
+    PluginTrapped "plugin.trapped" System,
+    PluginLimit "plugin.limit" System,
+    PluginDenied "plugin.denied" System,
+    PluginFallback "plugin.fallback" System,
+    PluginQuarantined "plugin.quarantined" System,
+    PluginReleased "plugin.released" System,
+    PluginRolledBack "plugin.rolled_back" System,
+    PluginUnloaded "plugin.unloaded" System,
+    PolicyDecided "policy.decided" System,
+    ChannelStatus "channel.status" System,
+    ChannelRefused "channel.refused" System,
 }
 
 /// A line of the log: `{id, type, agentId, ts, data}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    pub id: Uuid,
+    /// `<kind>:<record>:<rev>` for what a record of the journal caused, so that it is known when it comes twice; else a UUIDv7.
+    pub id: String,
     #[serde(rename = "type")]
     pub kind: String,
     pub agent_id: String,
@@ -126,9 +156,14 @@ pub const SYSTEM: &str = "system";
 
 impl Event {
     /// An event of the gateway itself.
-    pub fn system(kind: Kind, ts: Timestamp, mut data: Map<String, Value>) -> Self {
-        data.insert("eventRole".into(), serde_json::json!(kind.role()));
-        Self { id: id::fresh(ts), kind: kind.as_str().into(), agent_id: SYSTEM.into(), ts, data }
+    pub fn system(kind: Kind, ts: Timestamp, data: Map<String, Value>) -> Self {
+        Self::of(SYSTEM, kind, ts, data)
+    }
+
+    /// What an agent did. An `eventRole` that `data` has stays.
+    pub fn of(agent: &str, kind: Kind, ts: Timestamp, mut data: Map<String, Value>) -> Self {
+        data.entry("eventRole").or_insert_with(|| kind.role().as_str().into());
+        Self { id: id::fresh(ts).to_string(), kind: kind.as_str().into(), agent_id: agent.into(), ts, data }
     }
 }
 
@@ -137,12 +172,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_writes_its_role() {
+    fn every_kind_has_a_word_of_its_own_and_writes_its_role() {
+        let mut words = std::collections::BTreeSet::new();
         for kind in Kind::ALL {
-            let event = Event::system(kind, Timestamp(1), Map::new());
+            let event = Event::system(*kind, Timestamp(1), Map::new());
             let line = serde_json::to_value(&event).expect("an event is plain JSON");
             assert_eq!(line["type"], kind.as_str());
-            assert_eq!(line["data"]["eventRole"], "system.observability");
+            assert_eq!(line["data"]["eventRole"], kind.role().as_str());
+            assert!(words.insert(kind.as_str()), "{} twice", kind.as_str());
         }
+    }
+
+    #[test]
+    fn roles_are_written_as_they_are_read() {
+        for role in Role::ALL {
+            assert_eq!(serde_json::json!(role), role.as_str());
+            assert_eq!(Role::parse(role.as_str()), Some(role));
+        }
+        assert_eq!(Role::parse("conversation"), None);
     }
 }

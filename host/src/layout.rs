@@ -3,6 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+/// The name of the event log's files: `STEM.ndjson` grows, `STEM.YYYY-MM.N.ndjson` are closed.
+pub const EVENT_LOG_STEM: &str = "coordination-events";
+
 /// A state directory: where one gateway keeps all it knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir(PathBuf);
@@ -31,7 +34,7 @@ impl StateDir {
     }
 
     pub fn event_log(&self) -> PathBuf {
-        self.logs().join("coordination-events.ndjson")
+        self.logs().join(format!("{EVENT_LOG_STEM}.ndjson"))
     }
 
     /// Where a torn last line of a log is set aside.
@@ -77,6 +80,26 @@ impl StateDir {
     /// Recorded inputs of policies, one file a slot.
     pub fn decisions(&self) -> PathBuf {
         self.0.join("decisions")
+    }
+
+    /// What is derived from the log and can be made again.
+    pub fn index(&self) -> PathBuf {
+        self.0.join("index")
+    }
+
+    /// The index of the event log.
+    pub fn event_index(&self) -> PathBuf {
+        self.index().join("events.sqlite")
+    }
+
+    /// What operators say about the categories of work sessions.
+    pub fn category_overrides(&self) -> PathBuf {
+        self.0.join("work-session-category-overrides.json")
+    }
+
+    /// The records of jobs between agents.
+    pub fn jobs(&self) -> PathBuf {
+        self.0.join("a2a-jobs")
     }
 
     pub fn run(&self) -> PathBuf {

@@ -42,6 +42,15 @@ impl AppendLog {
         Ok((Self { file, torn: false }, repair))
     }
 
+    /// A new log; one that is there is refused.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: options().create_new(true).open(path)?, torn: false })
+    }
+
+    pub(crate) fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
     /// Appends one line; `line` has no line end of its own. On an error the file is as before.
     pub fn append(&mut self, line: &[u8]) -> io::Result<()> {
         debug_assert!(!line.contains(&b'\n'), "a line has no line end inside");

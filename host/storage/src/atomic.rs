@@ -69,7 +69,7 @@ fn write_beside(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<NamedTempFi
     Ok(file)
 }
 
-fn flush_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn flush_directory(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }
 

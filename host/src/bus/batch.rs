@@ -1,0 +1,128 @@
+//! Lines on their way to the log, with those who wait for them and those who want to hear of them. Pure: the log is elsewhere.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::Error;
+use crate::event::Event;
+
+#[derive(Default)]
+pub(super) struct Batch {
+    /// Whole lines, in emit order.
+    pub(super) lines: Vec<u8>,
+    pub(super) count: u64,
+    /// Events that somebody subscribed to, with where their line ends.
+    heard: Vec<(usize, Arc<Event>)>,
+    waiting: Vec<Waiting>,
+}
+
+/// Somebody who goes on once the line is on the disk.
+struct Waiting {
+    start: usize,
+    end: usize,
+    answer: oneshot::Sender<Result<(), Error>>,
+}
+
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Whether somebody waits for the disk.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub(super) fn push(
+        &mut self,
+        line: &[u8],
+        heard: Option<Arc<Event>>,
+        waiting: Option<oneshot::Sender<Result<(), Error>>>,
+    ) {
+        let start = self.lines.len();
+        self.lines.extend_from_slice(line);
+        self.lines.push(b'\n');
+        let end = self.lines.len();
+        self.count += 1;
+        self.heard.extend(heard.map(|event| (end, event)));
+        self.waiting.extend(waiting.map(|answer| Waiting { start, end, answer }));
+    }
+
+    /// Somebody wants to know when everything so far is on the disk.
+    pub(super) fn await_all(&mut self, answer: oneshot::Sender<Result<(), Error>>) {
+        let end = self.lines.len();
+        self.waiting.push(Waiting { start: end, end, answer });
+    }
+
+    /// Everything is on the disk: tells those who waited, and gives back what is to be heard.
+    pub(super) fn settle(&mut self) -> Vec<Arc<Event>> {
+        for waiting in self.waiting.drain(..) {
+            // Whoever asked may have gone.
+            let _ = waiting.answer.send(Ok(()));
+        }
+        self.lines.clear();
+        self.count = 0;
+        self.heard.drain(..).map(|(_, event)| event).collect()
+    }
+
+    /// The log took only the first `written` bytes. They become a batch of their own; whoever waited for more is told `error` and their lines
+    /// are given up; what nobody waited for stays, to be tried again.
+    pub(super) fn split(&mut self, written: usize, error: impl Fn() -> Error) -> Self {
+        let whole = std::mem::take(self);
+        let mut done = Self::default();
+        let mut given_up = Vec::new();
+        for waiting in whole.waiting {
+            if waiting.end <= written {
+                done.waiting.push(waiting);
+            } else {
+                let _ = waiting.answer.send(Err(error()));
+                if waiting.start < waiting.end {
+                    given_up.push(waiting.start..waiting.end);
+                }
+            }
+        }
+        let mut heard = whole.heard.into_iter().peekable();
+        let mut start = 0;
+        for line in whole.lines.split_inclusive(|byte| *byte == b'\n') {
+            let end = start + line.len();
+            let event = heard.next_if(|(at, _)| *at == end).map(|(_, event)| event);
+            let into = if end <= written { &mut done } else { &mut *self };
+            if !given_up.iter().any(|range| range.start == start) {
+                into.push(&line[..line.len() - 1], event, None);
+            }
+            start = end;
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timestamp;
+    use crate::event::Kind;
+
+    fn event(n: u64) -> Arc<Event> {
+        Arc::new(Event::system(Kind::ConfigApplied, Timestamp(n), serde_json::Map::new()))
+    }
+
+    #[test]
+    fn of_a_half_written_batch_the_rest_is_kept_but_for_what_somebody_waited_for() {
+        let mut batch = Batch::default();
+        let (first, mut first_told) = oneshot::channel();
+        let (second, mut second_told) = oneshot::channel();
+        batch.push(b"one", Some(event(1)), Some(first));
+        batch.push(b"two", Some(event(2)), None);
+        batch.push(b"three", Some(event(3)), Some(second));
+        batch.push(b"four", Some(event(4)), None);
+        let mut done = batch.split(4, || Error::Closed);
+        assert_eq!((done.lines.as_slice(), done.count), (b"one\n".as_slice(), 1));
+        assert_eq!((batch.lines.as_slice(), batch.count), (b"two\nfour\n".as_slice(), 2));
+        assert!(matches!(second_told.try_recv(), Ok(Err(Error::Closed))));
+        assert!(first_told.try_recv().is_err(), "not before it is on the disk");
+        assert_eq!(done.settle().iter().map(|event| event.ts.0).collect::<Vec<_>>(), [1]);
+        assert!(matches!(first_told.try_recv(), Ok(Ok(()))));
+        assert_eq!(batch.settle().iter().map(|event| event.ts.0).collect::<Vec<_>>(), [2, 4]);
+    }
+}

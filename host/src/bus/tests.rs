@@ -1,0 +1,126 @@
+//! The promises of the bus, on a real log in a temporary directory.
+
+use super::subscribers::QUEUE_MAX;
+use super::*;
+
+fn open(dir: &StateDir) -> Bus {
+    Bus::open(dir, Clock::manual(Timestamp(7)), Metrics::default(), Duration::from_millis(1)).expect("the log opens")
+}
+
+fn bus() -> (tempfile::TempDir, StateDir, Bus) {
+    let temp = tempfile::tempdir().expect("a temporary directory");
+    let dir = StateDir::new(temp.path());
+    std::fs::create_dir_all(dir.logs()).expect("a place for logs");
+    let bus = open(&dir);
+    (temp, dir, bus)
+}
+
+fn emit(bus: &Bus, kind: Kind, n: usize) {
+    bus.emit(kind, data(json!({ "n": n }))).expect("the log takes it");
+}
+
+async fn flushed(bus: &Bus) {
+    let event = Event::system(Kind::GatewayStopped, Timestamp(9), Map::new());
+    bus.emit_durable(event).await.expect("the disk takes it");
+}
+
+async fn numbers(subscription: &mut Subscription, count: usize) -> Vec<String> {
+    let mut seen = Vec::new();
+    for _ in 0..count {
+        seen.push(match subscription.next().await.expect("the bus lives") {
+            Delivery::Event(event) => event.data["n"].to_string(),
+            Delivery::Missed(count) => format!("missed {count}"),
+        });
+    }
+    seen
+}
+
+#[tokio::test]
+async fn subscribers_by_prefix_and_the_log_see_one_order() {
+    let (_temp, dir, bus) = bus();
+    let (mut all, mut config) = (bus.subscribe("*"), bus.subscribe("config."));
+    emit(&bus, Kind::ConfigApplied, 1);
+    emit(&bus, Kind::GatewayStarted, 2);
+    emit(&bus, Kind::ConfigRefused, 3);
+    assert_eq!(numbers(&mut all, 3).await, ["1", "2", "3"]);
+    assert_eq!(numbers(&mut config, 2).await, ["1", "3"]);
+    let log = std::fs::read_to_string(dir.event_log()).expect("readable");
+    let types: Vec<Event> = log.lines().map(|line| serde_json::from_str(line).expect("an event")).collect();
+    let types: Vec<&str> = types.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(types, ["config.applied", "gateway.started", "config.refused"], "written before anybody heard");
+}
+
+#[tokio::test]
+async fn a_slow_subscriber_is_told_in_its_place_how_many_it_missed() {
+    let (_temp, _dir, bus) = bus();
+    let mut slow = bus.subscribe("config.");
+    (0..QUEUE_MAX + 3).for_each(|n| emit(&bus, Kind::ConfigApplied, n));
+    flushed(&bus).await;
+    assert_eq!(numbers(&mut slow, 2).await, ["0", "1"]);
+    emit(&bus, Kind::ConfigApplied, 9_999);
+    flushed(&bus).await;
+    let rest = numbers(&mut slow, QUEUE_MAX).await;
+    assert_eq!(rest[QUEUE_MAX - 2..], ["missed 3", "9999"]);
+}
+
+#[tokio::test]
+async fn what_was_missed_is_told_even_if_nothing_follows() {
+    let (_temp, _dir, bus) = bus();
+    let mut slow = bus.subscribe("config.");
+    (0..QUEUE_MAX + 2).for_each(|n| emit(&bus, Kind::ConfigApplied, n));
+    flushed(&bus).await;
+    assert_eq!(numbers(&mut slow, QUEUE_MAX + 1).await[QUEUE_MAX], "missed 2");
+}
+
+#[tokio::test]
+async fn a_torn_line_is_set_aside_and_said() {
+    let (_temp, dir, first) = bus();
+    emit(&first, Kind::ConfigApplied, 1);
+    first.close().await.expect("closed");
+    let mut log = std::fs::read(dir.event_log()).expect("readable");
+    log.extend_from_slice(b"{\"type\":\"conf");
+    std::fs::write(dir.event_log(), log).expect("torn");
+    open(&dir).close().await.expect("closed");
+    let log = std::fs::read_to_string(dir.event_log()).expect("readable");
+    assert!(log.lines().last().expect("a line").contains("log.repaired"), "{log}");
+    assert_eq!(std::fs::read_to_string(dir.corrupt_log()).expect("readable"), "{\"type\":\"conf\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_who_wait_for_the_disk_all_get_there_and_their_events_are_there_once() {
+    let (_temp, dir, bus) = bus();
+    let waiting: Vec<_> = (0..64)
+        .map(|caller| {
+            let bus = bus.clone();
+            tokio::spawn(async move {
+                for n in 0..20 {
+                    let facts = data(json!({ "n": caller * 100 + n }));
+                    let event = Event::of("eden", Kind::TaskUpdated, Timestamp(7), facts);
+                    bus.emit_durable(event).await.expect("the disk takes it");
+                }
+            })
+        })
+        .collect();
+    for waiting in waiting {
+        waiting.await.expect("it ends");
+    }
+    let log = std::fs::read_to_string(dir.event_log()).expect("readable");
+    let numbers: Vec<u64> = log
+        .lines()
+        .map(|line| serde_json::from_str::<Event>(line).expect("an event").data["n"].as_u64().expect("a number"))
+        .collect();
+    for caller in 0..64 {
+        let own: Vec<u64> = numbers.iter().filter(|n| **n / 100 == caller).copied().collect();
+        assert_eq!(own, (caller * 100..caller * 100 + 20).collect::<Vec<_>>(), "in order, once");
+    }
+}
+
+#[tokio::test]
+async fn a_closed_bus_has_written_everything_and_takes_nothing_more() {
+    let (_temp, dir, bus) = bus();
+    (0..100).for_each(|n| emit(&bus, Kind::ConfigApplied, n));
+    bus.close().await.expect("closed");
+    assert_eq!(std::fs::read_to_string(dir.event_log()).expect("readable").lines().count(), 100);
+    let refused = bus.emit(Kind::ConfigApplied, Map::new());
+    assert!(matches!(refused, Err(Error::Closed)));
+}
