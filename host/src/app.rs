@@ -16,9 +16,10 @@ use crate::bus::{self, Bus, data};
 use crate::clock::Clock;
 use crate::config::{Listen, Starter};
 use crate::edge::{self, Audit, Context, Limiters, Listener, Phase, Shared};
-use crate::event::Kind;
+use crate::event::{Event, Kind};
 use crate::layout::StateDir;
 use crate::metrics::Metrics;
+use crate::monitor;
 use crate::plugins;
 use crate::port::PerPort;
 use crate::run::{Addresses, RunFile};
@@ -67,8 +68,10 @@ pub struct App {
     bus: Bus,
     settings: settings::Handle,
     plugins: plugins::Handle,
+    monitor: monitor::Handle,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
+    sockets: TaskTracker,
     listeners: Parts,
     services: Parts,
     _lock: DirLock,
@@ -117,10 +120,11 @@ impl App {
         warn_beyond_this_machine(&bound);
 
         let metrics = Metrics::default();
-        let bus = Bus::open(&dir, clock.clone(), metrics.clone())?;
+        let bus = Bus::open(&dir, clock.clone(), metrics.clone(), first.config.events.group())?;
         let audit = Audit::open(&dir)?;
         // The last thing that may fail before anything runs.
-        bus.emit(Kind::GatewayStarted, data(json!({ "version": env!("CARGO_PKG_VERSION"), "addresses": addresses })))?;
+        let facts = data(json!({ "version": env!("CARGO_PKG_VERSION"), "addresses": addresses }));
+        bus.emit_durable(Event::system(Kind::GatewayStarted, clock.now(), facts)).await?;
 
         let mut services = Parts::default();
         let service = Service { dir: dir.clone(), bus: bus.clone(), clock: clock.clone(), metrics: metrics.clone() };
@@ -143,19 +147,38 @@ impl App {
         .map_err(Box::new)?;
         services.spawn("the watch over plugins", watching);
 
+        let (monitor, watching) = monitor::start(
+            monitor::Options {
+                logs: dir.logs(),
+                index: dir.event_index(),
+                overrides: dir.category_overrides(),
+                overrides_writable: true,
+                clock: clock.clone(),
+                plugins: plugins.clone(),
+                settings: settings.clone(),
+                grown: Some(bus.grown()),
+            },
+            services.stop.clone(),
+        )
+        .map_err(|cause| Error::Directory { path: dir.index(), cause })?;
+        services.spawn("the watch over the event log's growth", watching);
+
         let (phase, phase_seen) = watch::channel(Phase::Ready);
-        let changes = TaskTracker::new();
+        let (changes, sockets) = (TaskTracker::new(), TaskTracker::new());
         let context = Context::new(Shared {
             dir: dir.clone(),
+            watched: dir.clone(),
             addresses,
             settings: settings.clone(),
             plugins: plugins.clone(),
+            monitor: monitor.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             metrics,
             phase: phase_seen,
             methods: edge::methods(),
             changes: changes.clone(),
+            sockets: sockets.clone(),
             audit,
             limiters: Limiters::default(),
         });
@@ -176,8 +199,10 @@ impl App {
             bus,
             settings,
             plugins,
+            monitor,
             phase,
             changes,
+            sockets,
             listeners,
             services,
             _lock: lock,
@@ -208,6 +233,10 @@ impl App {
         &self.plugins
     }
 
+    pub fn monitor(&self) -> &monitor::Handle {
+        &self.monitor
+    }
+
     /// Whether this start wrote a first configuration.
     pub fn created_config(&self) -> bool {
         self.created
@@ -227,6 +256,10 @@ impl App {
         self.phase.send_replace(Phase::Draining);
         self.listeners.end().await;
         self.changes.close();
+        self.sockets.close();
+        if tokio::time::timeout(SERVICES_PATIENCE, self.sockets.wait()).await.is_err() {
+            tracing::warn!(left = self.sockets.len(), "connections did not end and are left behind");
+        }
         let patience = Duration::from_millis(self.settings.current().config.limits.drain_timeout_ms);
         tokio::select! {
             () = self.changes.wait() => {}
@@ -235,8 +268,10 @@ impl App {
         if tokio::time::timeout(SERVICES_PATIENCE, self.services.end()).await.is_err() {
             tracing::error!("a service did not end and is left behind");
         }
+        self.monitor.stop().await;
         self.plugins.stop().await;
-        let written = self.bus.emit(Kind::GatewayStopped, data(json!({}))).and_then(|()| self.bus.sync());
+        self.bus.tell(Kind::GatewayStopped, data(json!({})));
+        let written = self.bus.close().await;
         let removed = RunFile::remove(&self.dir);
         written?;
         removed.map_err(|cause| Error::Directory { path: self.dir.run(), cause })?;
@@ -256,7 +291,7 @@ fn claim(dir: &StateDir) -> Result<DirLock, Error> {
     if dir.old_config().exists() && !dir.config().exists() {
         return Err(Error::Foreign { path: dir.path().to_owned() });
     }
-    for path in [dir.path().to_owned(), dir.logs(), dir.run()] {
+    for path in [dir.path().to_owned(), dir.logs(), dir.run(), dir.index()] {
         chela_storage::make_private_dir(&path).map_err(|cause| Error::Directory { path, cause })?;
     }
     let lock = DirLock::take(&dir.lock()).map_err(|error| match error {

@@ -6,13 +6,17 @@ mod api;
 mod audit;
 mod body;
 mod error;
+mod follow;
 mod frame;
 mod guard;
 mod health;
 mod limiter;
 mod listener;
 mod methods;
+mod monitor;
+mod openapi;
 mod origin;
+mod params;
 mod plugins;
 mod route;
 mod table;
@@ -55,9 +59,12 @@ pub struct Context(Arc<Shared>);
 
 pub struct Shared {
     pub dir: StateDir,
+    /// The directory that the monitor shows: the same, unless it is another's.
+    pub watched: StateDir,
     pub addresses: Addresses,
     pub settings: settings::Handle,
     pub plugins: crate::plugins::Handle,
+    pub monitor: crate::monitor::Handle,
     pub bus: Bus,
     pub clock: Clock,
     pub metrics: Metrics,
@@ -65,6 +72,8 @@ pub struct Shared {
     pub methods: Methods,
     /// Changes under way: a client that hangs up does not stop one halfway.
     pub changes: TaskTracker,
+    /// Connections that outlive their request.
+    pub sockets: TaskTracker,
     pub audit: Audit,
     pub limiters: Limiters,
 }

@@ -21,6 +21,9 @@ pub mod watch;
 pub mod settings;
 pub mod plugins;
 
+// 3 flows
+pub mod monitor;
+
 // 4 edges
 pub mod edge;
 pub mod client;

@@ -208,6 +208,14 @@ impl Handle {
         names
     }
 
+    /// Tells the classifier that serves, with its configuration, from any other; none while none serves.
+    pub fn classifier(&self) -> Option<String> {
+        let generation = self.0.room.slot(&SlotName::Classifier)?.component().ok()?;
+        let Identity { name, version, hash, .. } = &generation.identity;
+        let config = blake3::hash(generation.config.as_bytes()).to_hex();
+        Some(format!("{name} {version} {} {}", &hash[..hash.len().min(16)], &config[..8]))
+    }
+
     /// Completes when every slot has been loaded once, or could not be.
     pub async fn loaded(&self) {
         for slot in self.0.room.slots() {

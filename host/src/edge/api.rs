@@ -4,12 +4,12 @@ use axum::Json;
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response as HttpResponse};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::LazyLock;
 
 use super::frame::{ErrorCode, ErrorShape, Request, Response};
 use super::guard::client_of;
-use super::{Access, Context, Refusal, Routes, body, health, plugins};
+use super::{Access, Context, Refusal, Routes, body, health, monitor, plugins};
 use crate::port::Port;
 use crate::schema::Schema;
 use crate::scope::Scope;
@@ -17,10 +17,9 @@ use crate::settings::Principal;
 
 /// Every route of every listener.
 pub fn routes() -> Routes {
-    plugins::routes(health::routes(Routes::default()))
+    monitor::routes(plugins::routes(health::routes(Routes::default())))
         .post("/rpc", Access::PerMethod, &[Port::Gateway], rpc)
         .get("/metrics", Access::Needs(Scope::Read), &[Port::Gateway, Port::Monitor], metrics)
-        .get("/api/health", Access::Needs(Scope::Read), &Port::ALL, api_health)
 }
 
 /// One request frame in, one response frame out.
@@ -55,15 +54,4 @@ fn decode(bytes: &[u8]) -> Result<Request, ErrorShape> {
 async fn metrics(State(context): State<Context>) -> HttpResponse {
     let kind = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
     (kind, context.metrics.encode(&context.clock)).into_response()
-}
-
-async fn api_health(State(context): State<Context>) -> Json<Value> {
-    let failing = context.failing();
-    Json(json!({
-        "ok": failing.is_empty(),
-        "failing": failing,
-        "version": env!("CARGO_PKG_VERSION"),
-        "uptimeMs": context.uptime_ms(),
-        "agents": context.settings.current().config.agents.list.len(),
-    }))
 }

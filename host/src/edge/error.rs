@@ -36,6 +36,16 @@ pub enum Refusal {
     BodyTooSlow { limit: Duration },
     #[error("the body broke off")]
     BodyBroken,
+    #[error("{field}: {said}")]
+    Parameter { field: String, said: String },
+    #[error("there is no {what}")]
+    NoSuch { what: String },
+    #[error("{said}")]
+    Indexing { said: String },
+    #[error("{said}")]
+    Unavailable { said: String },
+    #[error("{said}")]
+    NotHere { said: String },
 }
 
 /// Marks an answer as a refusal, for the metrics.
@@ -57,7 +67,10 @@ impl Refusal {
             Self::NoSuchVerb { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
-            Self::BodyBroken => StatusCode::BAD_REQUEST,
+            Self::BodyBroken | Self::Parameter { .. } => StatusCode::BAD_REQUEST,
+            Self::NoSuch { .. } => StatusCode::NOT_FOUND,
+            Self::Indexing { .. } | Self::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotHere { .. } => StatusCode::FORBIDDEN,
         }
     }
 
@@ -76,14 +89,22 @@ impl Refusal {
             Self::BodyTooLarge { .. } => "body_too_large",
             Self::BodyTooSlow { .. } => "body_too_slow",
             Self::BodyBroken => "body_broken",
+            Self::Parameter { .. } => "invalid_parameter",
+            Self::NoSuch { .. } => "unknown_id",
+            Self::Indexing { .. } => "indexing",
+            Self::Unavailable { .. } => "unavailable",
+            Self::NotHere { .. } => "read_only",
         }
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let body = Json(json!({ "error": { "code": self.code(), "message": self.to_string() } }));
-        let mut response = (self.status(), body).into_response();
+        let mut error = json!({ "code": self.code(), "message": self.to_string() });
+        if let Self::Parameter { field, .. } = &self {
+            error["field"] = json!(field);
+        }
+        let mut response = (self.status(), Json(json!({ "error": error }))).into_response();
         response.extensions_mut().insert(Refused(self.code()));
         let headers = response.headers_mut();
         match &self {
@@ -92,6 +113,9 @@ impl IntoResponse for Refusal {
             }
             Self::TokenLocked { wait } | Self::Rate { wait } => {
                 headers.insert(header::RETRY_AFTER, seconds(*wait).into());
+            }
+            Self::Indexing { .. } => {
+                headers.insert(header::RETRY_AFTER, 1.into());
             }
             // What is left of the body is not read: the connection cannot carry another request.
             Self::BodyTooLarge { .. } | Self::BodyTooSlow { .. } | Self::BodyBroken => {

@@ -13,6 +13,7 @@ use super::limiter::{self, Limiter, WRONG_TOKENS};
 use super::{Access, Context, Refusal, health, origin};
 use crate::metrics;
 use crate::port::Port;
+use crate::scope::Scope;
 use crate::settings::{Principal, Settings, Tokens};
 
 /// The address a request came from.
@@ -113,11 +114,11 @@ fn called_host(request: &Request) -> Option<&str> {
 pub(super) async fn authorise(
     context: Context,
     access: Access,
-    path: &'static str,
+    (port, path): (Port, &'static str),
     mut request: Request,
     next: Next,
 ) -> Response {
-    let mut response = match may_use(&context, access, &request) {
+    let mut response = match may_use(&context, access, port, &request) {
         Ok(principal) => {
             if let Some(principal) = principal {
                 request.extensions_mut().insert(principal);
@@ -130,9 +131,15 @@ pub(super) async fn authorise(
     response
 }
 
-fn may_use(context: &Context, access: Access, request: &Request) -> Result<Option<Principal>, Refusal> {
+fn may_use(context: &Context, access: Access, port: Port, request: &Request) -> Result<Option<Principal>, Refusal> {
+    let open_reads = || {
+        let open = context.settings.current().config.monitor.open_reads;
+        open && port == Port::Monitor && client_of(request).is_local()
+    };
     let needed = match access {
         Access::Open => return Ok(None),
+        Access::Watching if open_reads() => return Ok(None),
+        Access::Watching => Some(Scope::Read),
         Access::PerMethod => None,
         Access::Needs(scope) => Some(scope),
     };
@@ -180,7 +187,7 @@ fn presented_token<'a>(headers: &'a HeaderMap, path: &str) -> Option<&'a [u8]> {
         let (scheme, token) = value.as_bytes().split_at_checked(7)?;
         scheme.eq_ignore_ascii_case(b"bearer ").then_some(token)
     });
-    let monitor = || headers.get(MONITOR_TOKEN).filter(|_| path.starts_with("/api/")).map(HeaderValue::as_bytes);
+    let monitor = || headers.get(MONITOR_TOKEN).filter(|_| path.starts_with("/api/") || path == "/ws").map(HeaderValue::as_bytes);
     bearer.or_else(monitor).map(<[u8]>::trim_ascii)
 }
 

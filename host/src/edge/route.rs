@@ -19,6 +19,8 @@ pub enum Access {
     /// Any token; what it carries is checked by the method it calls.
     PerMethod,
     Needs(Scope),
+    /// Like `Needs(Scope::Read)`, but open to this machine on the monitor's own port where the configuration says so.
+    Watching,
 }
 
 #[derive(Clone)]
@@ -50,6 +52,14 @@ impl Routes {
         self.add(Method::POST, MethodFilter::POST, path, access, ports, handler)
     }
 
+    pub fn patch<H, T>(self, path: &'static str, access: Access, ports: &'static [Port], handler: H) -> Self
+    where
+        H: Handler<T, Context>,
+        T: 'static,
+    {
+        self.add(Method::PATCH, MethodFilter::PATCH, path, access, ports, handler)
+    }
+
     fn add<H, T>(
         mut self,
         method: Method,
@@ -78,7 +88,7 @@ impl Routes {
         let routes = own().fold(Router::new(), |router, route| {
             let (access, path, context) = (route.access, route.path, context.clone());
             let guarded = route.handler.clone().route_layer(from_fn(move |request, next| {
-                guard::authorise(context.clone(), access, path, request, next)
+                guard::authorise(context.clone(), access, (port, path), request, next)
             }));
             router.route(path, guarded)
         });

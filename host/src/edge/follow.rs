@@ -1,0 +1,228 @@
+//! `/ws`: the event log as it grows. Each follower keeps its own place; one that reads too slowly is told so and let go, and nobody waits for it.
+
+use std::time::Duration;
+
+use axum::extract::{RawQuery, Request as HttpRequest, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::{SinkExt, StreamExt};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+
+use super::params::bad;
+use super::{Context, Phase, Refusal};
+use crate::clock::Timestamp;
+use crate::monitor::{Followed, Told, seq_of_cursor};
+
+/// Events that are sent before the follower must have shown that it reads.
+const WINDOW: usize = 1_024;
+/// Events of one round.
+const ROUND: usize = 256;
+/// How long a follower may take to show that it reads.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A sign of life when nothing happens.
+const QUIET: Duration = Duration::from_secs(30);
+/// Followers only listen: nothing long comes from them.
+const INBOUND_BYTES_MAX: usize = 16 * 1024;
+
+type Socket = WebSocketStream<TokioIo<Upgraded>>;
+
+/// Turns a request into a follower of the log.
+pub(super) async fn follow(
+    State(context): State<Context>,
+    RawQuery(query): RawQuery,
+    mut request: HttpRequest,
+) -> Result<Response, Refusal> {
+    let since = since(query.as_deref())?;
+    let accept = accept_key(&request)?;
+    let upgrade = hyper::upgrade::on(&mut request);
+    let followed = context.monitor.follow(since);
+    let sockets = context.sockets.clone();
+    sockets.spawn(async move {
+        let Ok(upgraded) = upgrade.await else { return };
+        let limits = WebSocketConfig::default()
+            .max_message_size(Some(INBOUND_BYTES_MAX))
+            .max_frame_size(Some(INBOUND_BYTES_MAX));
+        let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(limits)).await;
+        Follower { socket, followed, sent: 0, acknowledged: 0 }.run(&context).await;
+    });
+    let headers = [
+        (header::CONNECTION, HeaderValue::from_static("upgrade")),
+        (header::UPGRADE, HeaderValue::from_static("websocket")),
+        (header::SEC_WEBSOCKET_ACCEPT, accept),
+    ];
+    Ok((StatusCode::SWITCHING_PROTOCOLS, headers).into_response())
+}
+
+/// `since=SEQ` or a cursor; nothing else is taken.
+fn since(query: Option<&str>) -> Result<Option<i64>, Refusal> {
+    let mut since = None;
+    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        if name != "since" {
+            return Err(bad(&name.chars().take(64).collect::<String>(), "this path takes `since` alone".into()));
+        }
+        let seq = value.parse().ok().or_else(|| seq_of_cursor(&value)).filter(|seq: &i64| *seq >= 0);
+        since = Some(seq.ok_or_else(|| bad("since", "must be the `seq` of an event".into()))?);
+    }
+    Ok(since)
+}
+
+fn accept_key(request: &HttpRequest) -> Result<HeaderValue, Refusal> {
+    let headers = request.headers();
+    let has = |name: header::HeaderName, word: &str| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word))
+    };
+    let key = headers.get(header::SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes);
+    let version = headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(|version| version == "13");
+    let key = key.filter(|_| has(header::CONNECTION, "upgrade") && has(header::UPGRADE, "websocket") && version);
+    let key = key.ok_or_else(|| bad("Upgrade", "this path speaks WebSocket (version 13) alone".into()))?;
+    HeaderValue::from_str(&derive_accept_key(key)).map_err(|_| bad("Sec-WebSocket-Key", "not a key".into()))
+}
+
+struct Follower {
+    socket: Socket,
+    followed: Followed,
+    /// Events that were sent, and of those how many are known to be read.
+    sent: u64,
+    acknowledged: u64,
+}
+
+/// Why a follower is let go.
+enum End {
+    Gone,
+    Slow,
+    Stopping,
+    Failed(String),
+}
+
+impl Follower {
+    async fn run(mut self, context: &Context) {
+        let end = self.tell(context).await;
+        let (code, reason) = match end {
+            End::Gone => return,
+            End::Slow => {
+                context.metrics.refused("slow_follower");
+                let seq = self.followed.seq();
+                (CloseCode::Again, format!("too slow: {} events behind; reconnect with since={seq}", self.followed.behind()))
+            }
+            End::Stopping => (CloseCode::Restart, "the gateway stops; reconnect".into()),
+            End::Failed(said) => (CloseCode::Error, said.chars().take(100).collect()),
+        };
+        let close = CloseFrame { code, reason: Utf8Bytes::from(reason) };
+        // Whoever does not read this either is cut off.
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.socket.close(Some(close))).await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), async { while let Some(Ok(_)) = self.socket.next().await {} }).await;
+    }
+
+    async fn tell(&mut self, context: &Context) -> End {
+        let mut phase = context.phase.clone();
+        loop {
+            tokio::select! {
+                () = draining(&mut phase) => return End::Stopping,
+                heard = self.socket.next() => if let Some(end) = self.hear(heard) { return end },
+                told = self.followed.next(ROUND) => {
+                    let told = match told {
+                        Ok(Some(told)) => told,
+                        Ok(None) => return End::Stopping,
+                        Err(error) => return End::Failed(error.to_string()),
+                    };
+                    if let Err(end) = self.send(&told).await {
+                        return end;
+                    }
+                }
+                () = tokio::time::sleep(QUIET) => {
+                    if let Err(end) = self.ping().await {
+                        return end;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a round and asks whether it was read; waits for those before when too many are under way.
+    async fn send(&mut self, told: &[std::sync::Arc<Told>]) -> Result<(), End> {
+        for event in told {
+            for message in envelopes(event) {
+                let fed = self.socket.feed(Message::text(message.to_string()));
+                timely(fed).await?;
+            }
+        }
+        self.sent += told.len() as u64;
+        self.ping().await?;
+        let until = tokio::time::Instant::now() + PATIENCE;
+        while self.sent - self.acknowledged > WINDOW as u64 {
+            match tokio::time::timeout_at(until, self.socket.next()).await {
+                Err(_) => return Err(End::Slow),
+                Ok(heard) => self.hear(heard).map_or(Ok(()), Err)?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn ping(&mut self) -> Result<(), End> {
+        timely(self.socket.send(Message::Ping(self.sent.to_be_bytes().to_vec().into()))).await
+    }
+
+    fn hear(&mut self, heard: Option<Result<Message, tokio_tungstenite::tungstenite::Error>>) -> Option<End> {
+        match heard {
+            None | Some(Err(_) | Ok(Message::Close(_))) => Some(End::Gone),
+            Some(Ok(Message::Pong(bytes))) => {
+                let count = <[u8; 8]>::try_from(&bytes[..]).map(u64::from_be_bytes).unwrap_or(0);
+                self.acknowledged = self.acknowledged.max(count.min(self.sent));
+                None
+            }
+            // Followers have nothing to say; what they say all the same is not our business.
+            Some(Ok(_)) => None,
+        }
+    }
+}
+
+async fn draining(phase: &mut watch::Receiver<Phase>) {
+    // A sender that is gone drains too.
+    let _ = phase.wait_for(|phase| *phase == Phase::Draining).await.is_ok();
+}
+
+async fn timely<E>(sending: impl Future<Output = Result<(), E>>) -> Result<(), End> {
+    match tokio::time::timeout(PATIENCE, sending).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(End::Gone),
+        Err(_) => Err(End::Slow),
+    }
+}
+
+/// What a follower is told of an event: the event itself, and for some what it means to those who show tasks, continuations or jobs.
+fn envelopes(told: &Told) -> Vec<Value> {
+    let event = &told.event;
+    let kind = event["type"].as_str().unwrap_or_default();
+    let meaning = match kind.split('.').next() {
+        Some("task") => Some("task_update"),
+        Some("continuation") => Some("continuation_event"),
+        Some("job") => Some("job_update"),
+        Some("human_query") => Some("human_query"),
+        _ => None,
+    };
+    let time = Timestamp(event["ts"].as_u64().unwrap_or_default()).to_string();
+    let envelope = |name: &str, data: Value| {
+        let mut envelope = json!({ "type": name, "timestamp": time, "seq": told.seq, "data": data });
+        for (field, value) in [("agentId", &event["agentId"]), ("taskId", &event["data"]["taskId"])] {
+            if value.is_string() {
+                envelope[field] = value.clone();
+            }
+        }
+        envelope
+    };
+    let meant = meaning.map(|name| {
+        let mut data = event["data"].clone();
+        data["event"] = json!(kind.split_once('.').map_or(kind, |(_, rest)| rest));
+        envelope(name, data)
+    });
+    std::iter::once(envelope("event", event.clone())).chain(meant).collect()
+}

@@ -1,0 +1,320 @@
+//! The monitor's paths: agents, tasks, events, work sessions, jobs and counts, for people's tools and the hub.
+
+use std::path::PathBuf;
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, Request as HttpRequest, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::guard::client_of;
+use super::openapi;
+use super::params::{Given, Param, bad, check_category};
+use super::table::change;
+use super::{Access, Context, ErrorShape, Refusal, Routes, body, follow};
+use crate::config::Agent;
+use crate::monitor::{EventsQuery, OverrideError, QueryError, SessionsQuery, workspace};
+use crate::port::Port;
+use crate::scope::Scope;
+use crate::settings::Principal;
+
+type Answer = Result<Json<Value>, Refusal>;
+
+pub(super) const EVENTS: &[Param] = &[
+    Param::Role,
+    Param::Type,
+    Param::ViewCategory,
+    Param::WorkSession,
+    Param::Task,
+    Param::Job,
+    Param::Since,
+    Param::EventCursor,
+    Param::Limit,
+];
+pub(super) const SESSIONS: &[Param] = &[
+    Param::Role,
+    Param::Type,
+    Param::Status,
+    Param::ThreadState,
+    Param::ViewCategory,
+    Param::SubTag,
+    Param::Text,
+    Param::SessionCursor,
+    Param::Limit,
+];
+pub(super) const STATS: &[Param] = &[Param::Days];
+pub(super) const JOBS: &[Param] = &[Param::JobStatus, Param::Limit];
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    const ALL: &[Port] = &Port::ALL;
+    routes
+        .get("/api/health", Access::Watching, ALL, health)
+        .get("/api/agents", Access::Watching, ALL, agents)
+        .get("/api/agents/{id}/tasks", Access::Watching, ALL, tasks)
+        .get("/api/agents/{id}/tasks/{taskId}", Access::Watching, ALL, task)
+        .get("/api/agents/{id}/current", Access::Watching, ALL, current)
+        .get("/api/agents/{id}/blocked", Access::Watching, ALL, blocked)
+        .get("/api/agents/{id}/history", Access::Watching, ALL, history)
+        .get("/api/agents/{id}/plans", Access::Watching, ALL, plans)
+        .get("/api/team-state", Access::Watching, ALL, team_state)
+        .get("/api/events", Access::Watching, ALL, events)
+        .get("/api/work-sessions", Access::Watching, ALL, sessions)
+        .get("/api/work-sessions/{id}", Access::Watching, ALL, session)
+        .patch("/api/work-sessions/{id}/category", Access::Needs(Scope::Write), ALL, set_category)
+        .get("/api/jobs", Access::Watching, ALL, jobs)
+        .get("/api/jobs/{id}", Access::Watching, ALL, job)
+        .get("/api/stats", Access::Watching, ALL, stats)
+        .get("/api/openapi.json", Access::Watching, ALL, document)
+        .get("/ws", Access::Watching, ALL, follow::follow)
+}
+
+impl From<QueryError> for Refusal {
+    fn from(error: QueryError) -> Self {
+        let said = error.to_string();
+        match error {
+            QueryError::Indexing { .. } => Self::Indexing { said },
+            QueryError::Index(_) | QueryError::Log(_) | QueryError::Stopping => {
+                tracing::error!(error = said, "a query was not answered");
+                Self::Unavailable { said }
+            }
+        }
+    }
+}
+
+async fn document() -> Json<Value> {
+    Json(openapi::document())
+}
+
+async fn health(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
+    Given::parse(&[], query.as_deref())?;
+    let failing = context.failing();
+    let monitor = context.monitor.health().await;
+    Ok(Json(json!({
+        "ok": failing.is_empty() && monitor.problem.is_none(),
+        "failing": failing,
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptimeMs": context.uptime_ms(),
+        "agents": context.settings.current().config.agents.list.len(),
+        "monitor": monitor,
+    })))
+}
+
+async fn events(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
+    let given = Given::parse(EVENTS, query.as_deref())?;
+    let subject = match (given.id(Param::Task)?, given.id(Param::Job)?) {
+        (Some(_), Some(_)) => return Err(bad("jobId", "ask for a task or for a job, not for both".into())),
+        (task, job) => task.map(|id| format!("task:{id}")).or(job.map(|id| format!("job:{id}"))),
+    };
+    let (since, before) = (given.since()?, given.event_cursor()?);
+    if since.is_some() && before.is_some() {
+        return Err(bad("cursor", "with `since`, the next page begins at `since=` the page's `nextCursor`".into()));
+    }
+    let asked = EventsQuery {
+        roles: given.roles()?,
+        types: given.list(Param::Type)?,
+        categories: given.categories(&context)?,
+        work_session: given.id(Param::WorkSession)?,
+        subject,
+        since,
+        before,
+        limit: given.limit()?,
+    };
+    let page = context.monitor.events(asked).await?;
+    Ok(Json(json!({ "events": page.rows, "nextCursor": page.next })))
+}
+
+async fn sessions(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
+    let given = Given::parse(SESSIONS, query.as_deref())?;
+    let asked = SessionsQuery {
+        roles: given.roles()?,
+        types: given.list(Param::Type)?,
+        status: given.status()?,
+        categories: given.categories(&context)?,
+        sub_tags: given.list(Param::SubTag)?,
+        thread_states: given.thread_states()?,
+        text: given.text()?,
+        cursor: given.session_cursor()?,
+        limit: given.limit()?,
+    };
+    let page = context.monitor.sessions(asked).await?;
+    Ok(Json(json!({ "workSessions": page.rows, "nextCursor": page.next })))
+}
+
+async fn session(State(context): State<Context>, Path(id): Path<String>, RawQuery(query): RawQuery) -> Answer {
+    Given::parse(&[], query.as_deref())?;
+    let found = context.monitor.session(id.clone()).await?;
+    found.map(Json).ok_or_else(|| no_such("work session", &id))
+}
+
+async fn stats(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
+    let days = Given::parse(STATS, query.as_deref())?.days()?;
+    Ok(Json(context.monitor.stats(days).await?))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct CategoryChange {
+    collab_category: Option<String>,
+    updated_by: Option<String>,
+}
+
+async fn set_category(State(context): State<Context>, Path(id): Path<String>, request: HttpRequest) -> Answer {
+    let client = client_of(&request);
+    let caller = request.extensions().get::<Principal>().cloned().expect("the route asks for a token");
+    let bytes = body::read_up_to(&context, request.into_body(), 64 * 1024).await?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(|error| bad("body", format!("not JSON: {error}")))?;
+    if value.get("collabCategory").is_none() {
+        return Err(bad("collabCategory", "missing; give a category, or null to take the override back".into()));
+    }
+    let asked: CategoryChange = serde_json::from_value(value).map_err(|error| bad("body", error.to_string()))?;
+    if let Some(key) = &asked.collab_category {
+        check_category(&context, "collabCategory", key)?;
+    }
+    if asked.updated_by.as_ref().is_some_and(|by| by.is_empty() || by.chars().count() > 128) {
+        return Err(bad("updatedBy", "a name has 1 to 128 characters".into()));
+    }
+    let (monitor, session) = (context.monitor.clone(), id.clone());
+    let by = asked.updated_by.or_else(|| Some(caller.name.clone()));
+    // What was refused, and why, is for the answer; the audit only needs that it was.
+    let (told, outcome) = tokio::sync::oneshot::channel();
+    let work = async move {
+        let done = monitor.override_category(session, asked.collab_category, by).await;
+        let audited = done.as_ref().map(|()| json!({})).map_err(|error| ErrorShape::unavailable(error.to_string()));
+        drop(told.send(done));
+        audited
+    };
+    let changed = change(&context, &caller, client, "work-sessions.category", work).await;
+    match (changed, outcome.await) {
+        (_, Ok(Err(error))) => Err(override_refused(error, &id)),
+        (Err(error), _) => Err(Refusal::Unavailable { said: error.message }),
+        (Ok(_), _) => {
+            let found = context.monitor.session(id.clone()).await?;
+            found.map(Json).ok_or_else(|| no_such("work session", &id))
+        }
+    }
+}
+
+fn override_refused(error: OverrideError, id: &str) -> Refusal {
+    let said = error.to_string();
+    match error {
+        OverrideError::NoSuchSession(_) => no_such("work session", id),
+        OverrideError::ReadOnly => Refusal::NotHere { said },
+        OverrideError::Read { .. } | OverrideError::Write { .. } | OverrideError::Stopping => Refusal::Unavailable { said },
+    }
+}
+
+async fn agents(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
+    Given::parse(&[], query.as_deref())?;
+    let settings = context.settings.current();
+    let config = &settings.config.agents;
+    let rows: Vec<Value> = config.list.iter().map(|agent| agent_row(agent, config.default_id() == Some(&agent.id))).collect();
+    Ok(Json(json!({ "agents": rows })))
+}
+
+fn agent_row(agent: &Agent, is_default: bool) -> Value {
+    json!({
+        "id": agent.id,
+        "name": agent.display_name(),
+        "role": agent.role,
+        "team": agent.team,
+        "isDefault": is_default,
+    })
+}
+
+async fn team_state(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
+    Given::parse(&[], query.as_deref())?;
+    let settings = context.settings.current();
+    let workspaces: Vec<(String, PathBuf)> = settings
+        .config
+        .agents
+        .list
+        .iter()
+        .map(|agent| (agent.id.to_string(), context.watched.path().join(agent.workspace_path())))
+        .collect();
+    let rows = read(move || {
+        let row = |(id, path): (String, PathBuf)| {
+            let tasks = workspace::tasks(&path);
+            let mut counts = serde_json::Map::new();
+            for task in &tasks {
+                let status = task["status"].as_str().unwrap_or("unreadable").to_owned();
+                let count = counts.get(&status).and_then(Value::as_u64).unwrap_or(0);
+                counts.insert(status, json!(count + 1));
+            }
+            json!({ "agentId": id, "current": workspace::current(&path), "taskCounts": counts })
+        };
+        workspaces.into_iter().map(row).collect::<Vec<_>>()
+    });
+    Ok(Json(json!({ "agents": rows.await? })))
+}
+
+async fn tasks(context: State<Context>, id: Path<String>, query: RawQuery) -> Answer {
+    of_workspace(context, id, query, |path| Ok(json!({ "tasks": workspace::tasks(&path) }))).await
+}
+
+async fn current(context: State<Context>, id: Path<String>, query: RawQuery) -> Answer {
+    of_workspace(context, id, query, |path| Ok(json!({ "task": workspace::current(&path) }))).await
+}
+
+async fn blocked(context: State<Context>, id: Path<String>, query: RawQuery) -> Answer {
+    of_workspace(context, id, query, |path| {
+        let tasks: Vec<Value> = workspace::tasks(&path).into_iter().filter(|task| task["status"] == "blocked").collect();
+        Ok(json!({ "tasks": tasks }))
+    })
+    .await
+}
+
+async fn history(context: State<Context>, id: Path<String>, query: RawQuery) -> Answer {
+    of_workspace(context, id, query, |path| Ok(json!({ "tasks": workspace::history(&path) }))).await
+}
+
+async fn plans(context: State<Context>, id: Path<String>, query: RawQuery) -> Answer {
+    of_workspace(context, id, query, |path| Ok(json!({ "plans": workspace::plans(&path) }))).await
+}
+
+async fn task(context: State<Context>, Path((id, task)): Path<(String, String)>, query: RawQuery) -> Answer {
+    of_workspace(context, Path(id), query, move |path| {
+        workspace::task(&path, &task).ok_or_else(|| no_such("task", &task))
+    })
+    .await
+}
+
+async fn of_workspace(
+    State(context): State<Context>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    look: impl FnOnce(PathBuf) -> Result<Value, Refusal> + Send + 'static,
+) -> Answer {
+    Given::parse(&[], query.as_deref())?;
+    let settings = context.settings.current();
+    let agent = settings.config.agents.list.iter().find(|agent| agent.id.as_ref() == id);
+    let path = agent.map(|agent| context.watched.path().join(agent.workspace_path()));
+    let path = path.ok_or_else(|| no_such("agent", &id))?;
+    read(move || look(path)).await?.map(Json)
+}
+
+async fn jobs(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
+    let given = Given::parse(JOBS, query.as_deref())?;
+    let (wanted, limit, dir) = (given.list(Param::JobStatus)?, given.limit()?, context.watched.jobs());
+    let mut rows = read(move || workspace::jobs(&dir)).await?;
+    rows.retain(|job| wanted.is_empty() || wanted.iter().any(|status| job["status"] == *status));
+    rows.truncate(limit);
+    Ok(Json(json!({ "jobs": rows })))
+}
+
+async fn job(State(context): State<Context>, Path(id): Path<String>, RawQuery(query): RawQuery) -> Answer {
+    Given::parse(&[], query.as_deref())?;
+    let dir = context.watched.jobs();
+    let rows = read(move || workspace::jobs(&dir)).await?;
+    let found = rows.into_iter().find(|job| job["jobId"] == id);
+    found.map(Json).ok_or_else(|| no_such("job", &id))
+}
+
+/// Files are read where waiting for a disk holds nobody up.
+async fn read<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+    let looked = tokio::task::spawn_blocking(look).await;
+    looked.map_err(|_| Refusal::Unavailable { said: "the files could not be read; see the gateway's log".into() })
+}
+
+fn no_such(what: &str, id: &str) -> Refusal {
+    Refusal::NoSuch { what: format!("{what} {}", id.chars().take(128).collect::<String>()) }
+}

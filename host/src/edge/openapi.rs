@@ -1,0 +1,241 @@
+//! The monitor's paths for programs, as an OpenAPI document made from the same table of parameters that checks them.
+
+use serde_json::{Map, Value, json};
+
+use super::monitor::{EVENTS, JOBS, SESSIONS, STATS};
+use super::params::Param;
+
+/// A path and what it answers.
+pub(super) struct Operation {
+    pub(super) verb: &'static str,
+    pub(super) path: &'static str,
+    summary: &'static str,
+    params: &'static [Param],
+    /// The name of the schema of its answer.
+    answer: &'static str,
+}
+
+const fn get(path: &'static str, answer: &'static str, params: &'static [Param], summary: &'static str) -> Operation {
+    Operation { verb: "get", path, summary, params, answer }
+}
+
+pub(super) const OPERATIONS: &[Operation] = &[
+    get("/api/health", "Health", &[], "How the gateway and its monitor are"),
+    get("/api/agents", "Agents", &[], "The team, from the configuration"),
+    get("/api/agents/{id}/tasks", "Tasks", &[], "An agent's tasks that are not archived"),
+    get("/api/agents/{id}/tasks/{taskId}", "Task", &[], "One task, archived ones too"),
+    get("/api/agents/{id}/current", "Current", &[], "The task that an agent works on"),
+    get("/api/agents/{id}/blocked", "Tasks", &[], "An agent's tasks that are blocked"),
+    get("/api/agents/{id}/history", "Tasks", &[], "An agent's finished tasks, the newest month first"),
+    get("/api/agents/{id}/plans", "Plans", &[], "Plans that an agent has handed in"),
+    get("/api/team-state", "TeamState", &[], "Every agent with its current task and counts of its tasks"),
+    get("/api/events", "Events", EVENTS, "Events, newest first; with `since` oldest first"),
+    get("/api/work-sessions", "WorkSessions", SESSIONS, "Work sessions, the latest activity first"),
+    get("/api/work-sessions/{id}", "WorkSession", &[], "One work session with its threads"),
+    Operation {
+        verb: "patch",
+        path: "/api/work-sessions/{id}/category",
+        summary: "Say which category a work session has; null takes it back",
+        params: &[],
+        answer: "WorkSession",
+    },
+    get("/api/jobs", "Jobs", JOBS, "Jobs between agents, the latest change first"),
+    get("/api/jobs/{id}", "Job", &[], "One job"),
+    get("/api/stats", "Stats", STATS, "Counts by day: categories, sources, roles, and what nobody could tell"),
+    get("/api/openapi.json", "Document", &[], "This document"),
+];
+
+pub(super) fn document() -> Value {
+    let mut paths = Map::new();
+    for operation in OPERATIONS {
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        path[operation.verb] = operation.describe();
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Chela monitor",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Reads need a token with operator.read, on the monitor's own port none where `monitor.openReads` is on. `/ws` (WebSocket, `?since=SEQ`) tells events as they come.",
+        },
+        "security": [{ "bearer": [] }, { "monitorToken": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "bearer": { "type": "http", "scheme": "bearer" },
+                "monitorToken": { "type": "apiKey", "in": "header", "name": "X-Task-Monitor-Token" },
+            },
+            "schemas": schemas(),
+        },
+    })
+}
+
+impl Operation {
+    fn describe(&self) -> Value {
+        let in_path = self.path.split(['{', '}']).skip(1).step_by(2).map(|name| {
+            json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+        });
+        let parameters: Vec<Value> = in_path.chain(self.params.iter().map(|param| param.describe())).collect();
+        let answer = |description: &str, schema: &str| {
+            let content = json!({ "application/json": { "schema": reference(schema) } });
+            json!({ "description": description, "content": content })
+        };
+        let mut responses = json!({
+            "200": answer("The answer", self.answer),
+            "400": answer("A parameter is not what it may be", "Error"),
+            "401": answer("A token is missing or wrong", "Error"),
+            "503": answer("The index is being made, or the gateway stops", "Error"),
+        });
+        if self.path.contains('{') {
+            responses["404"] = answer("Nothing has this id", "Error");
+        }
+        let mut operation = json!({ "summary": self.summary, "parameters": parameters, "responses": responses });
+        if self.verb == "patch" {
+            operation["responses"]["403"] = answer("The token's scope does not reach, or this monitor only reads", "Error");
+            let content = json!({ "application/json": { "schema": reference("CategoryChange") } });
+            operation["requestBody"] = json!({ "required": true, "content": content });
+        }
+        operation
+    }
+}
+
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+fn object(required: &[&str], properties: Value) -> Value {
+    json!({ "type": "object", "required": required, "properties": properties })
+}
+
+fn list(name: &str, of: &str) -> Value {
+    let mut properties = Map::new();
+    properties.insert(name.to_owned(), json!({ "type": "array", "items": reference(of) }));
+    json!({ "type": "object", "required": [name], "properties": properties })
+}
+
+fn page(name: &str, of: &str) -> Value {
+    let mut page = list(name, of);
+    page["properties"]["nextCursor"] = json!({ "type": ["string", "null"] });
+    page["required"] = json!([name, "nextCursor"]);
+    page
+}
+
+fn schemas() -> Value {
+    let text = || json!({ "type": "string" });
+    let whole = || json!({ "type": "integer" });
+    let texts = || json!({ "type": "array", "items": { "type": "string" } });
+    let counts = || json!({ "type": "object", "additionalProperties": { "type": "integer" } });
+    let maybe = || json!({ "type": ["string", "null"] });
+    let role = json!({ "type": "string", "enum": crate::event::Role::ALL.map(crate::event::Role::as_str) });
+    let source = json!({ "type": "string", "enum": ["manual", "rule", "heuristic", "fallback", "manual_override"] });
+    let state = json!({ "type": "string", "enum": ["active", "blocked", "resolved"] });
+    let thread = object(
+        &["key", "participants", "state", "startedAt", "lastTs", "lastSeq", "eventCount", "messageCount", "roleCounts"],
+        json!({
+            "key": text(), "conversationId": maybe(), "participants": texts(), "state": state, "startedAt": whole(), "lastTs": whole(),
+            "lastSeq": whole(), "eventCount": whole(), "messageCount": whole(), "roleCounts": counts(), "lastMessage": maybe(), "lastFrom": maybe(),
+        }),
+    );
+    let session = object(
+        &[
+            "workSessionId", "title", "status", "startedAt", "lastActivity", "lastSeq", "participants", "eventCount", "messageCount",
+            "roleCounts", "typeCounts", "threadCounts", "taskIds", "categoryConfidence", "categorySource",
+        ],
+        json!({
+            "workSessionId": text(), "title": text(), "status": { "type": "string", "enum": ["ACTIVE", "QUIET", "ARCHIVED"] },
+            "startedAt": whole(), "lastActivity": whole(), "lastSeq": whole(), "participants": texts(), "eventCount": whole(),
+            "messageCount": whole(), "roleCounts": counts(), "typeCounts": counts(), "threadCounts": counts(), "taskIds": texts(),
+            "previousWorkSessionId": text(), "collabCategory": text(), "collabSecondary": texts(), "collabSubTags": texts(),
+            "categoryConfidence": { "type": "number", "minimum": 0, "maximum": 1 }, "categorySource": source, "categoryVersion": text(),
+            "categoryReason": text(), "categoryUpdatedBy": text(), "categoryUpdatedAt": text(),
+            "threads": { "type": "array", "items": reference("Thread") },
+            "matches": { "type": "array", "items": reference("Match") },
+        }),
+    );
+    let event = object(
+        &["type", "ts", "seq", "data"],
+        json!({
+            "id": text(), "type": text(), "ts": { "type": "number" }, "seq": whole(),
+            "data": { "type": "object", "required": ["eventRole"], "properties": { "eventRole": role, "workSessionId": text() } },
+        }),
+    );
+    let day = object(
+        &["workSessions", "categories", "sources", "fallbackShare", "events", "roles", "unknownRoles", "unknownShare"],
+        json!({
+            "day": text(), "workSessions": whole(), "categories": counts(), "sources": counts(), "fallbackShare": { "type": "number" },
+            "events": whole(), "roles": counts(), "unknownRoles": whole(), "unknownShare": { "type": "number" },
+        }),
+    );
+    let monitor = object(
+        &["events", "malformedLines", "unknownRoles", "leftToClassify"],
+        json!({
+            "events": whole(), "malformedLines": whole(), "unknownRoles": whole(), "leftToClassify": whole(),
+            "indexingPercent": whole(), "problem": text(),
+        }),
+    );
+    json!({
+        "Health": object(&["ok", "failing", "version", "uptimeMs", "agents", "monitor"], json!({
+            "ok": { "type": "boolean" }, "failing": texts(), "version": text(), "uptimeMs": whole(), "agents": whole(), "monitor": monitor,
+        })),
+        "Agents": list("agents", "Agent"),
+        "Agent": object(&["id", "name", "role", "isDefault"], json!({
+            "id": text(), "name": text(), "role": text(), "team": maybe(), "isDefault": { "type": "boolean" },
+        })),
+        "Tasks": list("tasks", "Task"),
+        "Task": object(&["id"], json!({
+            "id": text(), "status": text(), "priority": text(), "description": text(), "progress": texts(),
+            "steps": { "type": "array", "items": object(&["id", "content", "status", "order"], json!({
+                "id": text(), "content": text(), "order": whole(), "status": { "type": "string", "enum": ["done", "in_progress", "pending", "skipped"] },
+            })) },
+            "stepsProgress": object(&["total", "done", "inProgress", "pending", "skipped"], json!({
+                "total": whole(), "done": whole(), "inProgress": whole(), "pending": whole(), "skipped": whole(),
+            })),
+            "problem": text(),
+        })),
+        "Current": object(&["task"], json!({ "task": { "anyOf": [reference("Task"), { "type": "null" }] } })),
+        "Plans": list("plans", "Plan"),
+        "Plan": object(&["id"], json!({ "id": text(), "status": maybe(), "taskId": maybe(), "body": text(), "problem": text() })),
+        "TeamState": list("agents", "AgentState"),
+        "AgentState": object(&["agentId", "current", "taskCounts"], json!({
+            "agentId": text(), "current": { "anyOf": [reference("Task"), { "type": "null" }] }, "taskCounts": counts(),
+        })),
+        "Events": page("events", "Event"),
+        "Event": event,
+        "WorkSessions": page("workSessions", "WorkSession"),
+        "WorkSession": session,
+        "Thread": thread,
+        "Match": object(&["seq", "ts", "type", "passage"], json!({
+            "seq": whole(), "ts": whole(), "type": text(), "fromAgent": maybe(), "passage": text(),
+        })),
+        "CategoryChange": object(&["collabCategory"], json!({ "collabCategory": maybe(), "updatedBy": text() })),
+        "Jobs": list("jobs", "Job"),
+        "Job": object(&["jobId"], json!({ "jobId": text(), "status": text() })),
+        "Stats": object(&["days", "total"], json!({ "days": { "type": "array", "items": reference("Day") }, "total": reference("Day") })),
+        "Day": day,
+        "Document": { "type": "object", "required": ["openapi", "paths"] },
+        "Error": object(&["error"], json!({
+            "error": object(&["code", "message"], json!({ "code": text(), "message": text(), "field": text() })),
+        })),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_of_the_monitor_is_described_and_every_description_has_a_path() {
+        let routes = super::super::routes();
+        let mut there: Vec<(String, String)> = routes
+            .list()
+            .iter()
+            .filter(|route| route.path.starts_with("/api/"))
+            .map(|route| (route.method.as_str().to_lowercase(), route.path.to_owned()))
+            .collect();
+        let mut described: Vec<(String, String)> =
+            OPERATIONS.iter().map(|operation| (operation.verb.to_owned(), operation.path.to_owned())).collect();
+        there.sort();
+        described.sort();
+        assert_eq!(there, described);
+    }
+}

@@ -1,0 +1,340 @@
+//! Reads the event log forward, segment by segment, while somebody writes it.
+//! Keeps true: every line is given once, whole, in the order of the log; a line too long to hold is counted, not held. Never: writes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use chela_storage::{Catalogue, Segment};
+
+use super::index::Mark;
+use super::line::LINE_BYTES_MAX;
+
+/// So much is read at once; more than any line that is taken.
+const CHUNK_BYTES: usize = 4 * 1024 * 1024;
+/// So much of a segment's beginning tells it from another.
+const HEAD_BYTES: usize = 256;
+/// A place in a segment is told by 32 bits.
+const SEGMENT_BYTES_MAX: u64 = u32::MAX as u64;
+
+pub(super) struct Follower {
+    catalogue: Catalogue,
+    marks: BTreeMap<u32, Mark>,
+    current: Option<Current>,
+}
+
+struct Current {
+    number: u32,
+    path: PathBuf,
+    file: File,
+    offset: u64,
+    /// Inside a line that is too long.
+    skipping: bool,
+    /// A later segment was seen: this one grows no more.
+    over: bool,
+}
+
+/// Lines of one segment, and how far the reading got with them.
+#[derive(Default)]
+pub(super) struct Chunk {
+    pub(super) buffer: Vec<u8>,
+    pub(super) lines: Vec<(i64, Range<usize>)>,
+    /// Lines that were too long to look at, or never ended.
+    pub(super) unreadable: u64,
+    pub(super) mark: Option<Mark>,
+}
+
+/// What there is after the last chunk.
+pub(super) enum Next {
+    Chunk,
+    /// Nothing more for now.
+    End,
+    /// What was read before is not what lies there now: everything is to be read again.
+    Changed,
+}
+
+impl Follower {
+    pub(super) fn new(catalogue: Catalogue, marks: Vec<Mark>) -> Self {
+        Self { catalogue, marks: marks.into_iter().map(|mark| (mark.number, mark)).collect(), current: None }
+    }
+
+    /// Whether the segments that were read are still the ones that lie there. Those that were removed from the beginning are given back.
+    pub(super) fn check(&mut self) -> io::Result<Option<Vec<u32>>> {
+        let segments: BTreeMap<u32, PathBuf> =
+            self.segments()?.into_iter().map(|segment| (segment.number, segment.path)).collect();
+        let first = segments.keys().next().copied().unwrap_or(u32::MAX);
+        let mut removed = Vec::new();
+        for (number, mark) in &self.marks {
+            match segments.get(number) {
+                None if *number < first && first != u32::MAX => removed.push(*number),
+                None => return Ok(None),
+                Some(path) if is_same(path, mark)? => {}
+                Some(_) => return Ok(None),
+            }
+        }
+        self.marks.retain(|number, _| !removed.contains(number));
+        Ok(Some(removed))
+    }
+
+    fn segments(&mut self) -> io::Result<Vec<Segment>> {
+        match self.catalogue.segments() {
+            // The directory comes with the first event.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            listed => listed,
+        }
+    }
+
+    /// How much was read of how much there is, in bytes.
+    pub(super) fn progress(&mut self) -> io::Result<(u64, u64)> {
+        let mut total = 0;
+        for segment in self.segments()? {
+            total += std::fs::metadata(&segment.path).map_or(0, |facts| facts.len());
+        }
+        Ok((self.marks.values().map(|mark| mark.read_to).sum(), total))
+    }
+
+    /// Fills `chunk` with the next lines.
+    pub(super) fn read(&mut self, chunk: &mut Chunk) -> io::Result<Next> {
+        chunk.lines.clear();
+        chunk.unreadable = 0;
+        chunk.mark = None;
+        loop {
+            let Some(mut current) = self.take_current()? else { return Ok(Next::End) };
+            let read = current.fill(chunk)?;
+            if read > 0 && current.advance(chunk) {
+                chunk.mark = Some(self.mark(&current)?);
+                self.current = Some(current);
+                return Ok(Next::Chunk);
+            }
+            if current.over {
+                // What is left of it is a line that never ended.
+                chunk.unreadable += u64::from(read > 0 || current.skipping);
+                current.offset += read as u64;
+                self.mark(&current)?;
+                continue;
+            }
+            let later = self.segments()?.iter().any(|segment| segment.number > current.number);
+            if later {
+                // It may have grown between our last look and the moment it was closed: once more, then the next.
+                current.over = true;
+                self.current = Some(current);
+                continue;
+            }
+            let replaced = current.is_replaced()?;
+            self.current = Some(current);
+            return Ok(if replaced { Next::Changed } else { Next::End });
+        }
+    }
+
+    fn take_current(&mut self) -> io::Result<Option<Current>> {
+        if let Some(current) = self.current.take() {
+            return Ok(Some(current));
+        }
+        let done = self.marks.keys().next_back().copied();
+        let segments = self.segments()?;
+        let is_next = |segment: &&Segment| match done {
+            None => true,
+            // The one that was read last may have grown; one that is over was left for good.
+            Some(last) => segment.number > last || segment.number == last && self.has_more(segment),
+        };
+        let Some(segment) = segments.iter().find(is_next).or(segments.last()) else { return Ok(None) };
+        let offset = self.marks.get(&segment.number).map_or(0, |mark| mark.read_to);
+        let file = File::open(&segment.path)?;
+        let (number, path) = (segment.number, segment.path.clone());
+        Ok(Some(Current { number, path, file, offset, skipping: false, over: false }))
+    }
+
+    fn has_more(&self, segment: &Segment) -> bool {
+        let read_to = self.marks.get(&segment.number).map_or(0, |mark| mark.read_to);
+        std::fs::metadata(&segment.path).is_ok_and(|facts| facts.len() > read_to)
+    }
+
+    fn mark(&mut self, current: &Current) -> io::Result<Mark> {
+        let mark = match self.marks.remove(&current.number) {
+            Some(mark) => Mark { read_to: current.offset, ..mark },
+            None => {
+                let head = head_of(&current.file, HEAD_BYTES.min(usize::try_from(current.offset).unwrap_or(HEAD_BYTES)))?;
+                let head_len = head.1;
+                Mark { number: current.number, head: head.0, head_len, read_to: current.offset }
+            }
+        };
+        self.marks.insert(current.number, mark.clone());
+        Ok(mark)
+    }
+}
+
+impl Current {
+    /// Reads on from where it stands; how many bytes there were.
+    fn fill(&self, chunk: &mut Chunk) -> io::Result<usize> {
+        chunk.buffer.resize(CHUNK_BYTES, 0);
+        let mut filled = 0;
+        while filled < CHUNK_BYTES {
+            match self.file.read_at(&mut chunk.buffer[filled..], self.offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        chunk.buffer.truncate(filled);
+        Ok(filled)
+    }
+
+    /// Takes the whole lines of the buffer; false if there is none.
+    fn advance(&mut self, chunk: &mut Chunk) -> bool {
+        let mut start = 0;
+        while let Some(length) = chunk.buffer[start..].iter().position(|byte| *byte == b'\n') {
+            let line = start..start + length;
+            let at = self.offset + start as u64;
+            let too_long = self.skipping || length > LINE_BYTES_MAX || at > SEGMENT_BYTES_MAX;
+            if too_long {
+                chunk.unreadable += 1;
+                self.skipping = false;
+            } else if length > 0 {
+                let seq = (i64::from(self.number) << 32) | i64::try_from(at).unwrap_or(0);
+                chunk.lines.push((seq, line));
+            }
+            start += length + 1;
+        }
+        // A line that does not fit into the whole buffer is longer than any that is taken.
+        if start == 0 && chunk.buffer.len() == CHUNK_BYTES {
+            self.skipping = true;
+            start = CHUNK_BYTES;
+        }
+        self.offset += start as u64;
+        start > 0
+    }
+
+    /// Whether another file lies under its name, or it was cut.
+    fn is_replaced(&self) -> io::Result<bool> {
+        let ours = self.file.metadata()?;
+        if ours.len() < self.offset {
+            return Ok(true);
+        }
+        match std::fs::metadata(&self.path) {
+            Ok(there) => Ok((there.dev(), there.ino()) != (ours.dev(), ours.ino())),
+            // Between a rename and the next file there is none for a moment.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn is_same(path: &Path, mark: &Mark) -> io::Result<bool> {
+    let file = File::open(path)?;
+    let length = usize::try_from(mark.head_len).unwrap_or(0).min(HEAD_BYTES);
+    Ok(file.metadata()?.len() >= mark.read_to && head_of(&file, length)? == (mark.head.clone(), mark.head_len))
+}
+
+fn head_of(file: &File, length: usize) -> io::Result<(Vec<u8>, u64)> {
+    let mut head = vec![0; length];
+    file.read_exact_at(&mut head, 0)?;
+    Ok((blake3::hash(&head).as_bytes()[..16].to_vec(), length as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn follower(dir: &Path, marks: Vec<Mark>) -> Follower {
+        Follower::new(Catalogue::new(dir, "events", crate::bus::time_of), marks)
+    }
+
+    /// Everything there is now, as `seq: text`.
+    fn drain(follower: &mut Follower) -> (Vec<String>, u64) {
+        let (mut seen, mut unreadable, mut chunk) = (Vec::new(), 0, Chunk::default());
+        loop {
+            let next = follower.read(&mut chunk).expect("readable");
+            unreadable += chunk.unreadable;
+            for (seq, line) in &chunk.lines {
+                let text = String::from_utf8_lossy(&chunk.buffer[line.clone()]);
+                seen.push(format!("{}+{}: {text}", seq >> 32, seq & 0xffff_ffff));
+            }
+            match next {
+                Next::Chunk => {}
+                Next::End => return (seen, unreadable),
+                Next::Changed => panic!("nothing was replaced"),
+            }
+        }
+    }
+
+    fn append(path: &Path, text: &str) {
+        use std::io::Write;
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(path).expect("opens");
+        file.write_all(text.as_bytes()).expect("written");
+    }
+
+    #[test]
+    fn lines_come_once_across_growth_rotation_and_restarts() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let active = dir.path().join("events.ndjson");
+        let mut first = follower(dir.path(), Vec::new());
+        assert_eq!(drain(&mut first).0.len(), 0, "no log yet");
+        append(&active, "a\nb\nc");
+        assert_eq!(drain(&mut first).0, ["1+0: a", "1+2: b"], "the third is not whole");
+        append(&active, "c\nd\n");
+        fs::rename(&active, dir.path().join("events.2026-01.1.ndjson")).expect("closed");
+        append(&active, "e\n");
+        assert_eq!(drain(&mut first).0, ["1+4: cc", "1+7: d", "2+0: e"]);
+        let marks: Vec<Mark> = first.marks.values().cloned().collect();
+        append(&active, "f\n");
+        let mut second = follower(dir.path(), marks);
+        assert_eq!(second.check().expect("readable"), Some(Vec::new()));
+        assert_eq!(drain(&mut second).0, ["2+2: f"]);
+    }
+
+    #[test]
+    fn a_line_that_never_ended_or_is_too_long_is_counted() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let active = dir.path().join("events.ndjson");
+        append(&active, "a\n");
+        append(&active, &"x".repeat(10 * 1024 * 1024));
+        append(&active, "\nb\n");
+        append(&active, &"y".repeat(LINE_BYTES_MAX + 1));
+        append(&active, "\nc\ntorn");
+        fs::rename(&active, dir.path().join("events.2026-01.1.ndjson")).expect("closed");
+        append(&active, "d\n");
+        let (seen, unreadable) = drain(&mut follower(dir.path(), Vec::new()));
+        let texts: Vec<&str> = seen.iter().filter_map(|line| line.split(": ").nth(1)).collect();
+        assert_eq!((texts, unreadable), (vec!["a", "b", "c", "d"], 3));
+    }
+
+    #[test]
+    fn another_file_under_a_known_name_is_noticed_and_a_removed_beginning_is_not_missed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let segment = |number: u32| dir.path().join(format!("events.2026-01.{number}.ndjson"));
+        for number in 1..=3 {
+            append(&segment(number), &format!("line of {number}\n"));
+        }
+        let mut first = follower(dir.path(), Vec::new());
+        assert_eq!(drain(&mut first).0.len(), 3);
+        let marks: Vec<Mark> = first.marks.values().cloned().collect();
+        fs::remove_file(segment(1)).expect("removed");
+        assert_eq!(follower(dir.path(), marks.clone()).check().expect("readable"), Some(vec![1]));
+        fs::write(segment(3), "another thing\n").expect("replaced");
+        assert_eq!(follower(dir.path(), marks.clone()).check().expect("readable"), None);
+        fs::write(segment(3), "line of 3\n").expect("as it was");
+        fs::remove_file(segment(2)).expect("removed");
+        assert_eq!(follower(dir.path(), marks[1..].to_vec()).check().expect("readable"), Some(vec![2]));
+    }
+
+    #[test]
+    fn a_log_that_was_cut_or_replaced_while_it_is_read_is_noticed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let active = dir.path().join("events.ndjson");
+        append(&active, "a\nb\n");
+        let mut cut = follower(dir.path(), Vec::new());
+        drain(&mut cut);
+        fs::write(&active, "c\n").expect("cut");
+        assert!(matches!(cut.read(&mut Chunk::default()).expect("readable"), Next::Changed));
+        let mut replaced = follower(dir.path(), Vec::new());
+        drain(&mut replaced);
+        fs::rename(&active, dir.path().join("elsewhere")).expect("moved away");
+        append(&active, "d\n");
+        assert!(matches!(replaced.read(&mut Chunk::default()).expect("readable"), Next::Changed));
+    }
+}

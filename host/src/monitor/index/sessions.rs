@@ -1,0 +1,301 @@
+//! Work sessions on their way into the index: read once, folded in memory, written once a transaction.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+
+use super::{DAY_MS, Db, Entry, signed};
+use crate::event::Role;
+use crate::monitor::category::{Classified, Overrides, Shown};
+use crate::monitor::fold::{self, Fact, Session, Thread, ThreadState};
+
+/// Sessions that are kept at hand.
+const KEPT_MAX: usize = 4_096;
+/// A session that has not been asked about since its last message is, after so much silence.
+const SILENCE_MS: u64 = 10_000;
+
+pub(super) struct Sessions {
+    kept: HashMap<String, Kept>,
+    next_id: i64,
+    /// Counts uses, to tell which were used last.
+    uses: u64,
+}
+
+struct Kept {
+    id: i64,
+    session: Session,
+    threads: HashMap<String, (Thread, bool)>,
+    classified: Option<Classified>,
+    classifier: i64,
+    seen: u64,
+    due: Option<i64>,
+    /// Under which day, category and source it is counted.
+    counted: Option<(u64, String, String)>,
+    changed: bool,
+    used: u64,
+}
+
+impl Sessions {
+    pub(super) fn new(db: &Connection) -> Db<Self> {
+        let last: Option<i64> = db.query_row("SELECT max(id) FROM sessions", [], |row| row.get(0))?;
+        Ok(Self { kept: HashMap::new(), next_id: last.unwrap_or(0) + 1, uses: 0 })
+    }
+
+    /// After a failed transaction: what is at hand may be more than what is stored.
+    pub(super) fn forget(&mut self) {
+        self.kept.clear();
+    }
+
+    /// Folds an event into its session; none if it belongs to none.
+    pub(super) fn place(&mut self, tx: &Transaction<'_>, entry: &Entry<'_>) -> Db<Option<i64>> {
+        let line = &entry.line;
+        let thread_key = fold::thread_key(line);
+        let Some(key) = self.key_of(tx, entry, &thread_key)? else { return Ok(None) };
+        self.uses += 1;
+        let kept = self.load(tx, &key)?;
+        let fact = Fact { seq: entry.seq, role: entry.role, line };
+        kept.session.add(&fact, &thread_key);
+        let id = kept.id;
+        let (thread, changed) = match kept.threads.entry(thread_key) {
+            Slot::Occupied(slot) => slot.into_mut(),
+            Slot::Vacant(slot) => {
+                let thread = stored_thread(tx, id, slot.key())?;
+                slot.insert((thread.unwrap_or_default(), false))
+            }
+        };
+        let before = (thread.events > 0).then_some(thread.state);
+        thread.add(&fact);
+        kept.session.thread_changed(before, thread.state);
+        *changed = true;
+        kept.changed = true;
+        let named = line.data.work_session_id.get().is_some();
+        if let Some(task) = line.data.task_id.get().filter(|_| named) {
+            tx.prepare_cached("INSERT OR REPLACE INTO tasks VALUES (?, ?)")?
+                .execute(params![fold::cut(task, 256), id])?;
+        }
+        Ok(Some(id))
+    }
+
+    /// The session an event belongs to: the one it names, else its task's, else its thread's of that day. What only observes has none of its own.
+    fn key_of(&self, tx: &Transaction<'_>, entry: &Entry<'_>, thread_key: &str) -> Db<Option<String>> {
+        let line = &entry.line;
+        if let Some(id) = line.data.work_session_id.get() {
+            return Ok(Some(fold::cut(id, 256)));
+        }
+        if let Some(task) = line.data.task_id.get() {
+            let mut find =
+                tx.prepare_cached("SELECT key FROM sessions JOIN tasks ON sessions.id = tasks.session WHERE task = ?")?;
+            let found = find.query_row([fold::cut(task, 256)], |row| row.get(0)).optional()?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok((entry.role != Role::System).then(|| fold::legacy_key(thread_key, line)))
+    }
+
+    fn load(&mut self, tx: &Transaction<'_>, key: &str) -> Db<&mut Kept> {
+        if !self.kept.contains_key(key) {
+            let kept = match stored(tx, key)? {
+                Some(kept) => kept,
+                None => {
+                    let id = self.next_id;
+                    self.next_id += 1;
+                    // The row is there at once, so that tasks and threads can point to it.
+                    tx.prepare_cached(
+                        "INSERT INTO sessions VALUES (?, ?, 0, 0, 0, 0, 0, 0, 0, 0, '{}', NULL, '', '{}', NULL, 0, 0, NULL)",
+                    )?
+                    .execute(params![id, key])?;
+                    Kept::new(id)
+                }
+            };
+            self.kept.insert(key.to_owned(), kept);
+        }
+        let kept = self.kept.get_mut(key).expect("it was put there just now");
+        kept.used = self.uses;
+        Ok(kept)
+    }
+
+    /// Writes what has changed.
+    pub(super) fn store(&mut self, tx: &Transaction<'_>, overrides: &Overrides, now: u64) -> Db<()> {
+        for (key, kept) in self.kept.iter_mut().filter(|(_, kept)| kept.changed) {
+            kept.schedule(now);
+            kept.write(tx, key, overrides)?;
+        }
+        Ok(())
+    }
+
+    /// The transaction stands.
+    pub(super) fn settle(&mut self) {
+        for kept in self.kept.values_mut().filter(|kept| kept.changed) {
+            kept.changed = false;
+            // A thread can be read again; a session of many would fill the memory.
+            kept.threads.clear();
+        }
+        if self.kept.len() > KEPT_MAX {
+            let mut uses: Vec<u64> = self.kept.values().map(|kept| kept.used).collect();
+            let (_, middle, _) = uses.select_nth_unstable(KEPT_MAX / 2);
+            let oldest_kept = *middle;
+            self.kept.retain(|_, kept| kept.used > oldest_kept);
+        }
+    }
+
+    /// Writes down what the classifier said of a session, or that it has nothing to say of one in which nobody spoke.
+    pub(super) fn classified(
+        &mut self,
+        tx: &Transaction<'_>,
+        key: &str,
+        classified: Option<Classified>,
+        classifier: i64,
+        overrides: &Overrides,
+    ) -> Db<()> {
+        self.uses += 1;
+        let kept = self.load(tx, key)?;
+        kept.seen = kept.session.messages;
+        kept.due = None;
+        kept.classifier = classifier;
+        if classified.is_some() {
+            kept.classified = classified;
+        }
+        kept.changed = true;
+        kept.write(tx, key, overrides)
+    }
+
+    /// Writes a session again, since an operator's word about it has changed.
+    pub(super) fn overridden(&mut self, tx: &Transaction<'_>, key: &str, overrides: &Overrides) -> Db<bool> {
+        if stored(tx, key)?.is_none() {
+            return Ok(false);
+        }
+        self.uses += 1;
+        let kept = self.load(tx, key)?;
+        kept.changed = true;
+        kept.write(tx, key, overrides)?;
+        Ok(true)
+    }
+}
+
+impl Kept {
+    fn new(id: i64) -> Self {
+        Self {
+            id,
+            session: Session::default(),
+            threads: HashMap::new(),
+            classified: None,
+            classifier: 0,
+            seen: 0,
+            due: None,
+            counted: None,
+            changed: false,
+            used: 0,
+        }
+    }
+
+    /// The classifier is asked at the 1st, 2nd, 4th, 8th … message, and after a silence.
+    fn schedule(&mut self, now: u64) {
+        if self.session.messages == self.seen {
+            return;
+        }
+        // Between what it was asked about and what there is lies a power of two.
+        let doubled = self.seen == 0 || self.session.messages.ilog2() > self.seen.ilog2();
+        self.due = Some(if doubled { 0 } else { signed(now + SILENCE_MS) });
+    }
+
+    fn write(&mut self, tx: &Transaction<'_>, key: &str, overrides: &Overrides) -> Db<()> {
+        let session = &self.session;
+        let shown = Shown::of(overrides.get(key), session.manual.as_ref(), self.classified.as_ref());
+        let blocked = session.thread_states[ThreadState::ALL.iter().position(|s| *s == ThreadState::Blocked).unwrap_or(0)];
+        tx.prepare_cached(
+            "UPDATE sessions SET activity = ?, terminal = ?, open_until = ?, main = ?, delegation = ?, orchestration = ?, system = ?,
+             blocked = ?, fold = ?, category = ?, source = ?, shown = ?, classified = ?, classifier = ?, seen = ?, due = ? WHERE id = ?",
+        )?
+        .execute(params![
+            signed(session.activity),
+            session.terminal,
+            signed(session.open_until()),
+            signed(session.roles[0]),
+            signed(session.roles[1]),
+            signed(session.roles[2]),
+            signed(session.roles[3]),
+            blocked,
+            json(session),
+            shown.collab_category,
+            shown.category_source,
+            json(&shown),
+            self.classified.as_ref().map(json),
+            self.classifier,
+            signed(self.seen),
+            self.due,
+            self.id,
+        ])?;
+        for (key, (thread, _)) in self.threads.iter().filter(|(_, (_, changed))| *changed) {
+            tx.prepare_cached("INSERT OR REPLACE INTO threads VALUES (?, ?, ?, ?)")?
+                .execute(params![self.id, key, thread.last_seq, json(thread)])?;
+        }
+        // Only what people talked in has a category to be counted.
+        if session.messages > 0 {
+            let category = shown.collab_category.unwrap_or_default();
+            self.count(tx, (session.first_ts / DAY_MS, category, shown.category_source))?;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, tx: &Transaction<'_>, now: (u64, String, String)) -> Db<()> {
+        if self.counted.as_ref() == Some(&now) {
+            return Ok(());
+        }
+        let mut add = tx.prepare_cached(
+            "INSERT INTO daily_categories VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET sessions = sessions + excluded.sessions",
+        )?;
+        if let Some((day, category, source)) = &self.counted {
+            add.execute(params![signed(*day), category, source, -1])?;
+        }
+        add.execute(params![signed(now.0), now.1, now.2, 1])?;
+        self.counted = Some(now);
+        Ok(())
+    }
+}
+
+fn stored(tx: &Transaction<'_>, key: &str) -> Db<Option<Kept>> {
+    let mut find = tx.prepare_cached(
+        "SELECT id, fold, category, source, classified, classifier, seen, due FROM sessions WHERE key = ?",
+    )?;
+    let row = find.query_row([key], |row| {
+        let session: Session = parsed(row.get_ref(1)?.as_str()?)?;
+        let category: Option<String> = row.get(2)?;
+        let source: String = row.get(3)?;
+        let counted = (session.messages > 0).then(|| (session.first_ts / DAY_MS, category.unwrap_or_default(), source));
+        let classified: Option<String> = row.get(4)?;
+        Ok(Kept {
+            id: row.get(0)?,
+            counted,
+            classified: classified.as_deref().map(parsed).transpose()?,
+            classifier: row.get(5)?,
+            seen: row.get::<_, i64>(6)?.unsigned_abs(),
+            due: row.get(7)?,
+            ..Kept::new(0)
+        }
+        .with(session))
+    });
+    row.optional()
+}
+
+impl Kept {
+    fn with(mut self, session: Session) -> Self {
+        self.session = session;
+        self
+    }
+}
+
+fn stored_thread(tx: &Transaction<'_>, session: i64, key: &str) -> Db<Option<Thread>> {
+    let mut find = tx.prepare_cached("SELECT fold FROM threads WHERE session = ? AND key = ?")?;
+    find.query_row(params![session, key], |row| parsed(row.get_ref(0)?.as_str()?)).optional()
+}
+
+pub(in crate::monitor) fn parsed<T: serde::de::DeserializeOwned>(text: &str) -> Db<T> {
+    serde_json::from_str(text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error)))
+}
+
+fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("what is stored is plain JSON")
+}

@@ -1,0 +1,138 @@
+//! The newest events at hand, for those who follow the log. Each follower keeps its own place and takes what comes after it: a slow one
+//! waits for nobody and holds up nobody.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// Events that are kept at hand; whoever is further behind reads the log.
+const RING_MAX: usize = 8_192;
+
+/// An event that followers are told.
+#[derive(Debug, PartialEq)]
+pub struct Told {
+    pub seq: i64,
+    /// As the API shows it.
+    pub event: Value,
+}
+
+pub(super) struct Live {
+    ring: Mutex<Ring>,
+    head: watch::Sender<i64>,
+    followers: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Ring {
+    events: VecDeque<Arc<Told>>,
+    /// Everything after this place is in `events`.
+    after: i64,
+}
+
+impl Live {
+    pub(super) fn new() -> Self {
+        Self { ring: Mutex::default(), head: watch::Sender::new(0), followers: AtomicUsize::new(0) }
+    }
+
+    /// Whether anybody would hear of events.
+    pub(super) fn is_followed(&self) -> bool {
+        self.followers.load(Ordering::Relaxed) > 0
+    }
+
+    /// The log was read to `head`; `told` is what is new, if anybody follows.
+    pub(super) fn advance(&self, head: i64, told: Vec<Told>) {
+        {
+            let mut ring = self.lock();
+            if told.is_empty() {
+                ring.events.clear();
+                ring.after = head;
+            }
+            for event in told {
+                if ring.events.len() >= RING_MAX {
+                    let dropped = ring.events.pop_front();
+                    ring.after = dropped.map_or(ring.after, |event| event.seq);
+                }
+                ring.events.push_back(Arc::new(event));
+            }
+        }
+        self.head.send_replace(head);
+    }
+
+    /// The log is read from its beginning again.
+    pub(super) fn restart(&self) {
+        let mut ring = self.lock();
+        ring.events.clear();
+        ring.after = i64::MAX;
+    }
+
+    /// A new follower from `since`, or from now on.
+    pub(super) fn follow(self: &Arc<Self>, since: Option<i64>) -> Place {
+        self.followers.fetch_add(1, Ordering::Relaxed);
+        let head = self.head.subscribe();
+        let seq = since.unwrap_or_else(|| *head.borrow());
+        Place { live: self.clone(), head, seq }
+    }
+
+    /// What comes after `seq`, if it is all at hand.
+    fn after(&self, seq: i64, max: usize) -> Option<Vec<Arc<Told>>> {
+        let ring = self.lock();
+        if seq < ring.after {
+            return None;
+        }
+        let from = ring.events.partition_point(|event| event.seq <= seq);
+        Some(ring.events.range(from..).take(max).cloned().collect())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where a follower stands.
+pub(super) struct Place {
+    live: Arc<Live>,
+    head: watch::Receiver<i64>,
+    pub(super) seq: i64,
+}
+
+/// What a follower does next.
+pub(super) enum After {
+    AtHand(Vec<Arc<Told>>),
+    /// It is further behind: the log has it.
+    InTheLog,
+}
+
+impl Place {
+    /// Completes when there is something after this place; none once nothing more will come.
+    pub(super) async fn next(&mut self, max: usize) -> Option<After> {
+        loop {
+            let head = *self.head.borrow_and_update();
+            if head > self.seq {
+                match self.live.after(self.seq, max) {
+                    None => return Some(After::InTheLog),
+                    Some(events) if events.is_empty() => self.seq = head,
+                    Some(events) => {
+                        self.seq = events.last().map_or(self.seq, |event| event.seq);
+                        return Some(After::AtHand(events));
+                    }
+                }
+            }
+            self.head.changed().await.ok()?;
+        }
+    }
+
+    /// How many events at hand lie between this place and the newest.
+    pub(super) fn behind(&self) -> usize {
+        let ring = self.live.lock();
+        ring.events.len() - ring.events.partition_point(|event| event.seq <= self.seq)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.live.followers.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,292 @@
+//! The thread that keeps the index: reads the log on, asks the classifier, and tells followers.
+//! Keeps true: what followers are told is in the index already. Never: holds up a query.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use chela_storage::Catalogue;
+use tokio::sync::oneshot;
+
+use super::classifier::Classifier;
+use super::follow::{Chunk, Follower, Next};
+use super::index::{Entry, How, Index, IndexError};
+use super::line::Line;
+use super::live::Told;
+use super::overrides::{self, OverrideError};
+use super::query::enriched;
+use super::{Progress, Shared};
+use crate::clock::Clock;
+use crate::event::Role;
+use crate::policy::EventFacts;
+
+/// Events whose roles are asked for at once.
+const ROLES_AT_ONCE: usize = 256;
+/// Sessions whose categories are asked for at once.
+const SESSIONS_AT_ONCE: usize = 32;
+/// After a failure of the disk or the index.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What the thread is told from outside.
+pub(super) enum Command {
+    /// The log may have grown.
+    Look,
+    Override { session: String, category: Option<String>, by: Option<String>, answer: oneshot::Sender<Result<(), OverrideError>> },
+    Stop,
+}
+
+pub(super) struct Service {
+    pub(super) shared: Arc<Shared>,
+    pub(super) catalogue: fn(&super::Shared) -> Catalogue,
+    pub(super) classifier: Classifier,
+    pub(super) clock: Clock,
+    /// Between two looks at files that nobody tells about.
+    pub(super) poll: Duration,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    #[error("the event log could not be read ({0})")]
+    Log(#[from] std::io::Error),
+}
+
+/// What a step did.
+enum Step {
+    /// There may be more to do at once.
+    Busy,
+    Idle,
+}
+
+struct State {
+    index: Index,
+    follower: Follower,
+    chunk: Chunk,
+    filled: bool,
+    /// The classifier that serves, and its number in the index.
+    known: Option<(String, i64)>,
+    left: u64,
+}
+
+impl Service {
+    pub(super) fn run(self, inbox: &Receiver<Command>, overrides: overrides::File) {
+        let mut overrides = overrides;
+        let mut state = None;
+        loop {
+            let wait = match self.step(&mut state, &mut overrides) {
+                Ok(Step::Busy) => Duration::ZERO,
+                Ok(Step::Idle) => self.poll,
+                Err(error) => {
+                    tracing::error!(error = &error as &dyn std::error::Error, "the monitor could not go on; it tries again");
+                    self.shared.set_problem(Some(error.to_string()));
+                    state = None;
+                    RETRY
+                }
+            };
+            match inbox.recv_timeout(wait) {
+                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Command::Look) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Command::Override { session, category, by, answer }) => {
+                    let outcome = self.set_override(state.as_mut(), &mut overrides, &session, category, by);
+                    // Whoever asked may have gone: the file says it all the same.
+                    let _ = answer.send(outcome);
+                }
+            }
+        }
+    }
+
+    fn step(&self, state: &mut Option<State>, overrides: &mut overrides::File) -> Result<Step, Failure> {
+        if state.is_none() {
+            *state = Some(self.open()?);
+            self.shared.set_problem(None);
+        }
+        let open = state.as_mut().expect("it was put there just now");
+        let changed = overrides.refresh();
+        if !changed.is_empty() {
+            open.index.override_categories(&changed, &overrides.entries)?;
+        }
+        match open.follower.read(&mut open.chunk)? {
+            Next::Chunk => {
+                self.take(open, overrides)?;
+                return Ok(Step::Busy);
+            }
+            Next::Changed => {
+                tracing::warn!("the event log is another one than was read; the index is made again");
+                let taken = state.take().expect("it is open");
+                *state = Some(self.begin(taken.index.reset()?));
+                return Ok(Step::Busy);
+            }
+            Next::End => {}
+        }
+        if !open.filled {
+            open.index.finish()?;
+            open.filled = true;
+            self.shared.set_progress(Progress::Ready);
+            tracing::info!("the index of the event log is complete");
+        }
+        self.classify(open, overrides)
+    }
+
+    fn open(&self) -> Result<State, Failure> {
+        let (index, filled) = Index::open(&self.shared.path)?;
+        let mut follower = Follower::new((self.catalogue)(&self.shared), index.marks()?);
+        let Some(removed) = follower.check()?.filter(|_| filled) else {
+            return Ok(self.begin(index.reset()?));
+        };
+        let mut index = index;
+        index.remove_segments(&removed)?;
+        self.shared.readers.forget();
+        self.shared.live.advance(index.last_seq()?, Vec::new());
+        self.shared.set_progress(Progress::Ready);
+        Ok(State { index, follower, chunk: Chunk::default(), filled: true, known: None, left: 0 })
+    }
+
+    /// From the beginning of the log, into an empty index.
+    fn begin(&self, index: Index) -> State {
+        self.shared.readers.forget();
+        self.shared.live.restart();
+        self.shared.set_progress(Progress::Indexing { percent: 0 });
+        let follower = Follower::new((self.catalogue)(&self.shared), Vec::new());
+        State { index, follower, chunk: Chunk::default(), filled: false, known: None, left: 0 }
+    }
+
+    /// Puts a chunk of lines into the index, then tells whoever follows.
+    fn take(&self, state: &mut State, overrides: &overrides::File) -> Result<(), Failure> {
+        let chunk = std::mem::take(&mut state.chunk);
+        let mut malformed = chunk.unreadable;
+        let mut entries = Vec::with_capacity(chunk.lines.len());
+        for (seq, range) in &chunk.lines {
+            let bytes = &chunk.buffer[range.clone()];
+            match Line::parse(bytes) {
+                Some(line) => {
+                    let given = line.given_role();
+                    let how = if given.is_some() { How::Given } else { How::Classified };
+                    entries.push(Entry { seq: *seq, bytes, line, role: given.unwrap_or(Role::Delegation), how });
+                }
+                None => malformed += 1,
+            }
+        }
+        self.find_roles(&mut entries);
+        let marks: Vec<_> = chunk.mark.iter().cloned().collect();
+        let now = self.clock.now().0;
+        let new = state.index.add(&entries, &marks, malformed, &overrides.entries, now)?;
+        if state.filled {
+            let told = if self.shared.live.is_followed() { told(&state.index, &entries, &new)? } else { Vec::new() };
+            if let Some(last) = entries.last() {
+                self.shared.live.advance(last.seq, told);
+            }
+        } else if let Ok((read, total)) = state.follower.progress() {
+            let percent = u8::try_from(read * 100 / total.max(1)).unwrap_or(100).min(99);
+            self.shared.set_progress(Progress::Indexing { percent });
+            if let Some(last) = entries.last() {
+                self.shared.live.advance(last.seq, Vec::new());
+            }
+        }
+        drop(entries);
+        state.chunk = chunk;
+        Ok(())
+    }
+
+    /// Asks the classifier about events whose writers gave them no role.
+    fn find_roles(&self, entries: &mut [Entry<'_>]) {
+        let mut open: Vec<&mut Entry<'_>> = entries.iter_mut().filter(|entry| entry.how == How::Classified).collect();
+        for some in open.chunks_mut(ROLES_AT_ONCE) {
+            let facts: Vec<EventFacts> = some.iter().map(|entry| entry.line.facts()).collect();
+            let unknown: Vec<bool> = facts.iter().map(|facts| self.classifier.is_guess(facts)).collect();
+            let roles = self.classifier.roles(facts);
+            for ((entry, role), unknown) in some.iter_mut().zip(roles).zip(unknown) {
+                entry.role = role;
+                entry.how = if unknown { How::Unknown } else { How::Classified };
+            }
+        }
+    }
+
+    /// Asks the classifier about a few sessions: those with news first, then those that another classifier has classified.
+    fn classify(&self, state: &mut State, overrides: &overrides::File) -> Result<Step, Failure> {
+        let Some(identity) = self.classifier.identity() else { return Ok(Step::Idle) };
+        let number = match &state.known {
+            Some((known, number)) if *known == identity => *number,
+            _ => {
+                let number = state.index.classifier(&identity)?;
+                state.left = state.index.left_to_classify(number)?;
+                if state.left > 0 {
+                    tracing::info!(sessions = state.left, classifier = identity, "classifying work sessions again");
+                }
+                state.known = Some((identity, number));
+                number
+            }
+        };
+        let now = self.clock.now();
+        let waiting = state.index.unclassified(number, now.0, SESSIONS_AT_ONCE)?;
+        if waiting.is_empty() {
+            state.left = 0;
+            self.shared.set_left(0);
+            return Ok(Step::Idle);
+        }
+        let (news, old): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|session| session.news);
+        let mut answers = Vec::new();
+        for session in news {
+            let conversations = session.conversation.into_iter().collect();
+            let answer = self.classifier.categories(conversations, Some(&session.key), now).pop();
+            answers.push((session.key, answer));
+        }
+        state.left = state.left.saturating_sub(old.len() as u64);
+        let (spoken, silent): (Vec<_>, Vec<_>) = old.into_iter().partition(|session| session.conversation.is_some());
+        let (keys, conversations): (Vec<_>, Vec<_>) =
+            spoken.into_iter().map(|session| (session.key, session.conversation.unwrap_or_default())).unzip();
+        let mut found = self.classifier.categories(conversations, None, now).into_iter();
+        answers.extend(keys.into_iter().map(|key| (key, found.next())));
+        answers.extend(silent.into_iter().map(|session| (session.key, None)));
+        state.index.classify(answers, number, &overrides.entries)?;
+        self.shared.set_left(state.left);
+        Ok(Step::Busy)
+    }
+
+    fn set_override(
+        &self,
+        state: Option<&mut State>,
+        overrides: &mut overrides::File,
+        session: &str,
+        category: Option<String>,
+        by: Option<String>,
+    ) -> Result<(), OverrideError> {
+        overrides.refresh();
+        overrides.set(session, category, by, self.clock.now())?;
+        let Some(state) = state else { return Ok(()) };
+        match state.index.override_categories(&[session.to_owned()], &overrides.entries) {
+            Ok(_) => Ok(()),
+            // The file says it; the index says it when it is read again.
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "an override is not shown yet");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// New events as followers are told them.
+fn told(index: &Index, entries: &[Entry<'_>], new: &[usize]) -> Result<Vec<Told>, IndexError> {
+    let mut told = Vec::with_capacity(new.len());
+    for entry in new.iter().map(|at| &entries[*at]) {
+        let session = index.shown_of(entry.seq)?;
+        let event = enriched(entry.bytes, entry.seq, entry.role, session.as_ref());
+        told.extend(event.map(|event| Told { seq: entry.seq, event }));
+    }
+    Ok(told)
+}
+
+impl Shared {
+    fn set_progress(&self, progress: Progress) {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner).progress = progress;
+    }
+
+    fn set_problem(&self, problem: Option<String>) {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner).problem = problem;
+    }
+
+    fn set_left(&self, left: u64) {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner).left_to_classify = left;
+    }
+}
+
