@@ -1,9 +1,10 @@
 //! A log of lines: appended whole or not at all, repaired of a torn end when opened.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use crate::fs::{File, OpenOptions};
 
 /// One appender of one file. The file is plain lines, so that people and other tools can read it, and others may append too.
 #[derive(Debug)]
@@ -110,7 +111,8 @@ fn end_of_last_line(file: &mut File, size: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-#[cfg(test)]
+// On real files.
+#[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use super::*;
     use std::fs;
