@@ -50,7 +50,14 @@ impl Committer {
     ) -> std::io::Result<Self> {
         let (queue, messages) = sync_channel(queue_max);
         let queue = Arc::new(queue);
-        let work = Work { journal, queue: Arc::downgrade(&queue), report: Box::new(report), writer: None, retry_at: 0 };
+        let work = Work {
+            journal,
+            queue: Arc::downgrade(&queue),
+            report: Box::new(report),
+            writer: None,
+            unproven: false,
+            retry_at: 0,
+        };
         let thread = Builder::new().name("journal".into()).spawn(move || work.run(&messages))?;
         Ok(Self { queue: Some(queue), queue_max, thread: Some(thread) })
     }
@@ -113,6 +120,8 @@ struct Work {
     report: Box<dyn FnMut(Report) + Send>,
     /// Writes a snapshot.
     writer: Option<JoinHandle<()>>,
+    /// Something was committed, and nothing after it proves that it was durable.
+    unproven: bool,
     /// After a checkpoint that failed: not again before the journal has this many bytes.
     retry_at: u64,
 }
@@ -144,6 +153,10 @@ impl Work {
                 self.begin();
             }
         }
+        if self.unproven {
+            // An empty last line: damage to the one before it can then be told from a tear. Without it nothing is lost.
+            let _ = self.journal.commit(&[Transaction::new()]);
+        }
         self.journal
     }
 
@@ -152,7 +165,10 @@ impl Work {
             return;
         }
         match self.journal.commit(group) {
-            Ok(numbers) => replies.drain(..).zip(numbers).for_each(|(reply, number)| reply(Ok(number))),
+            Ok(numbers) => {
+                self.unproven = true;
+                replies.drain(..).zip(numbers).for_each(|(reply, number)| reply(Ok(number)));
+            }
             Err(error) => {
                 let error = Arc::new(error);
                 replies.drain(..).for_each(|reply| reply(Err(Arc::clone(&error))));

@@ -103,7 +103,7 @@ impl Reading<'_> {
         while let Some(line) = lines.next().map_err(|source| Error::io("read", &name.path(self.dir), source))? {
             let damaged = |what| corrupt(self.dir, name, line.offset, what);
             if !line.ended || !line::is_whole(line.bytes) {
-                return Err(damaged(CHECKSUM));
+                return Err(damaged("the checksum is wrong"));
             }
             let Some((last, _)) = head else {
                 let first: Head =
@@ -160,7 +160,7 @@ impl Reading<'_> {
                     self.seq = expected;
                 }
                 unfit => {
-                    let what = if unfit.is_some() { "a transaction is missing before this one" } else { CHECKSUM };
+                    let what = if unfit.is_some() { "a transaction is missing before this one" } else { HOLE };
                     let proof = unfit.is_some_and(|entry| entry.group > expected);
                     if !is_last || proof || has_proof(&mut lines, expected).map_err(failed)? {
                         return Err(damaged(what));
@@ -175,7 +175,7 @@ impl Reading<'_> {
     }
 }
 
-const CHECKSUM: &str = "the checksum is wrong, and what follows was written after this line was durable";
+const HOLE: &str = "the checksum is wrong, and what follows was written when this line was durable";
 
 /// Whether a whole line further on was written when `seq` was already durable. Reads to the end of the file.
 fn has_proof(lines: &mut Lines, seq: u64) -> io::Result<bool> {
