@@ -6,10 +6,17 @@
 pub(crate) use std::fs::{DirBuilder, File, OpenOptions, read_dir, remove_file, rename};
 
 #[cfg(feature = "simulation")]
-pub(crate) use simulated::{DirBuilder, File, OpenOptions, read_dir, remove_file, rename};
+pub(crate) use {
+    folder::{DirBuilder, read_dir, remove_file, rename},
+    simulated::{File, OpenOptions},
+};
 
 #[cfg(feature = "simulation")]
 pub mod disk;
+#[cfg(feature = "simulation")]
+pub mod faults;
+#[cfg(feature = "simulation")]
+pub mod folder;
 #[cfg(feature = "simulation")]
 pub mod simulated;
 #[cfg(feature = "simulation")]

@@ -15,6 +15,7 @@ pub use lock::{DirLock, LockError};
 /// The disk of `tests/simulation.rs`.
 #[cfg(feature = "simulation")]
 pub mod simulation {
-    pub use crate::fs::disk::{Disk, Faults, Mutant};
+    pub use crate::fs::disk::Disk;
+    pub use crate::fs::faults::{Faults, Mutant};
     pub use crate::fs::simulated::{install, with};
 }

@@ -1,14 +1,14 @@
-//! `std::fs` on a simulated disk: the names and signatures that the crate uses, nothing more.
+//! Files of `std::fs` on a simulated disk: the names and signatures that the crate uses, nothing more.
 //! Keeps true: each call passes the disk's gate, so each can be the last. Never: outlives a restart; a handle from before it is dead.
 
 use std::cell::RefCell;
-use std::ffi::OsString;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::disk::{Disk, Mutant};
+use super::disk::Disk;
+use super::faults::Mutant;
 
 thread_local! {
     static DISK: RefCell<Option<Disk>> = const { RefCell::new(None) };
@@ -44,7 +44,6 @@ pub struct Metadata {
 
 impl Metadata {
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "std has none either")]
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -233,89 +232,6 @@ impl OpenOptionsExt for OpenOptions {
     fn custom_flags(&mut self, _: i32) -> &mut Self {
         self
     }
-}
-
-#[derive(Debug, Default)]
-pub struct DirBuilder {
-    recursive: bool,
-}
-
-impl DirBuilder {
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    pub fn recursive(&mut self, recursive: bool) -> &mut Self {
-        self.recursive = recursive;
-        self
-    }
-
-    pub fn create(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let path = path.as_ref();
-        with(|disk| {
-            let boot = disk.boot;
-            disk.enter_or_fail(boot)?;
-            if disk.find(path).is_ok() {
-                return if self.recursive { Ok(()) } else { Err(io::ErrorKind::AlreadyExists.into()) };
-            }
-            let missing: Vec<&Path> = path.ancestors().take_while(|folder| disk.find(folder).is_err()).collect();
-            if missing.len() > 1 && !self.recursive {
-                return Err(io::ErrorKind::NotFound.into());
-            }
-            missing.into_iter().rev().try_for_each(|folder| disk.create(folder, true).map(drop))
-        })
-    }
-}
-
-impl DirBuilderExt for DirBuilder {
-    fn mode(&mut self, _: u32) -> &mut Self {
-        self
-    }
-}
-
-#[derive(Debug)]
-pub struct DirEntry {
-    path: PathBuf,
-}
-
-impl DirEntry {
-    #[must_use]
-    pub fn path(&self) -> PathBuf {
-        self.path.clone()
-    }
-
-    #[must_use]
-    pub fn file_name(&self) -> OsString {
-        self.path.file_name().unwrap_or_default().to_owned()
-    }
-}
-
-pub fn read_dir(path: impl AsRef<Path>) -> io::Result<impl Iterator<Item = io::Result<DirEntry>>> {
-    let path = path.as_ref();
-    with(|disk| {
-        let boot = disk.boot;
-        disk.enter_or_fail(boot)?;
-        disk.find(path)?;
-        let below: Vec<PathBuf> = disk.names.keys().filter(|name| name.parent() == Some(path)).cloned().collect();
-        Ok(below.into_iter().map(|path| Ok(DirEntry { path })))
-    })
-}
-
-pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
-    with(|disk| {
-        let boot = disk.boot;
-        disk.enter_or_fail(boot)?;
-        disk.unlink(path.as_ref())
-    })
-}
-
-pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
-    with(|disk| {
-        let boot = disk.boot;
-        disk.enter_or_fail(boot)?;
-        disk.rename(from.as_ref(), to.as_ref())
-    })
 }
 
 fn index(offset: u64) -> usize {
