@@ -5,6 +5,7 @@ mod bench;
 mod guests;
 mod phases;
 mod cargo;
+mod simulate;
 mod suite;
 mod train;
 
@@ -48,6 +49,14 @@ enum Task {
     },
     /// Tell how good the classifier is on conversations that it was not made from
     Accuracy,
+    /// Crash the journal on a simulated disk, seed by seed, in release
+    Simulate {
+        #[arg(long, default_value_t = 1_000_000)]
+        seeds: u64,
+        /// The first seed
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+    },
     /// Measure, with a release binary
     Bench {
         #[arg(value_enum)]
@@ -83,6 +92,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Task::Test { arguments: rest } => suite::run(arguments.guests, &rest),
         Task::Train { check } => train::run(check),
         Task::Accuracy => accuracy::print(),
+        Task::Simulate { seeds, from } => simulate::run(seeds, from),
         Task::Bench { area, json } => {
             guests::build(arguments.guests, Set::All)?;
             bench::run(area, json)
