@@ -33,10 +33,7 @@ impl AppendLog {
         if repair.is_some() {
             file.seek(SeekFrom::Start(whole))?;
             // Kept first, cut second: a crash in between keeps the bytes twice, never loses them.
-            let mut kept = options().open(aside)?;
-            io::copy(&mut (&file).take(size - whole), &mut kept)?;
-            kept.write_all(b"\n")?;
-            kept.sync_all()?;
+            keep(&file, size - whole, aside)?;
             file.set_len(whole)?;
             file.sync_all()?;
         }
@@ -85,6 +82,20 @@ impl AppendLog {
         let only_ours = now > before && now < before + attempted;
         self.torn |= now != before && !(only_ours && self.file.set_len(before).is_ok());
     }
+}
+
+/// Appends the next `bytes` of `file` to `aside`, durable once it returns. What a full disk took of them is given back: each start tries
+/// again, and would fill it a little more.
+pub(crate) fn keep(file: &File, bytes: u64, aside: &Path) -> io::Result<()> {
+    let mut kept = options().open(aside)?;
+    let before = kept.metadata()?.len();
+    let copied = io::copy(&mut file.take(bytes), &mut kept);
+    let outcome = copied.and_then(|_| kept.write_all(b"\n")).and_then(|()| kept.sync_all());
+    if outcome.is_err() {
+        // The first failure is the one to tell.
+        let _ = kept.set_len(before);
+    }
+    outcome
 }
 
 fn options() -> OpenOptions {

@@ -8,14 +8,15 @@
 //! anything from the hole on, and it is cut.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::files::{self, Lines, Name};
 use super::line::{self, Entry, Head, Saved};
 use super::live::{Live, Place};
 use super::{Cut, Error};
+use crate::append::keep;
 use crate::fs::{self, File, OpenOptions};
 use crate::make_private_dir;
 
@@ -231,13 +232,6 @@ fn mend(dir: &Path, found: &Found, aside: &Path) -> Result<(File, Option<Cut>), 
     files::sync_dir(dir)?;
     sweep(dir, found)?;
     Ok((file, cut))
-}
-
-fn keep(file: &File, bytes: u64, aside: &Path) -> io::Result<()> {
-    let mut kept = OpenOptions::new().create(true).append(true).mode(0o600).open(aside)?;
-    io::copy(&mut file.take(bytes), &mut kept)?;
-    kept.write_all(b"\n")?;
-    kept.sync_all()
 }
 
 fn write_again(file: &File, from: u64, to: u64) -> io::Result<()> {
