@@ -22,7 +22,7 @@ pub enum Mutant {
     NoFileSync,
     /// Flushing a directory does nothing.
     NoDirectorySync,
-    /// Lines are believed whatever their checksum.
+    /// A line that reads as JSON is believed, whatever its checksum.
     NoChecksum,
     /// A flush is done with the call after it, so its success is told too early.
     AckBeforeSync,

@@ -102,13 +102,15 @@ impl Disk {
             platter.resize(size, 0);
             for at in 0..size.div_ceil(block) {
                 let range = at * block..size.min((at + 1) * block);
+                // What shows through an unwritten block: something of the same kind, since the disk held older files of ours.
+                let other = self.random.usize(0..current.len().div_ceil(block).max(1)) * block;
                 let survives = !inode.lost.contains(&at) && self.random.u32(0..100) < survival;
-                for place in range {
+                for place in range.clone() {
                     platter[place] = match (survives, current.get(place), durable.get(place)) {
                         (true, Some(new), _) => *new,
                         (_, _, Some(old)) => *old,
-                        // The block was given to the file and never written: what a removed file held shows through.
-                        _ if stale && !current.is_empty() => current[place % block.min(current.len())],
+                        // The block was given to the file and never written.
+                        _ if stale => current.get(other + place - range.start).copied().unwrap_or(0),
                         _ => 0,
                     };
                 }
