@@ -6,6 +6,7 @@ mod generate;
 mod guests;
 mod phases;
 mod cargo;
+mod simulate;
 mod suite;
 mod train;
 
@@ -51,6 +52,14 @@ enum Task {
     Accuracy,
     /// Write an event log as a team's gateway would have
     GenEvents(generate::Arguments),
+    /// Crash the journal on a simulated disk, seed by seed, in release
+    Simulate {
+        #[arg(long, default_value_t = 1_000_000)]
+        seeds: u64,
+        /// The first seed
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+    },
     /// Measure, with a release binary
     Bench {
         #[arg(value_enum)]
@@ -87,6 +96,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Task::Train { check } => train::run(check),
         Task::Accuracy => accuracy::print(),
         Task::GenEvents(arguments) => generate::run(&arguments),
+        Task::Simulate { seeds, from } => simulate::run(seeds, from),
         Task::Bench { area, json } => {
             guests::build(arguments.guests, Set::All)?;
             bench::run(area, json)

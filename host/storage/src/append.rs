@@ -1,9 +1,10 @@
 //! A log of lines: appended whole or not at all, repaired of a torn end when opened.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use crate::fs::{File, OpenOptions};
 
 /// One appender of one file. The file is plain lines, so that people and other tools can read it, and others may append too.
 #[derive(Debug)]
@@ -32,10 +33,7 @@ impl AppendLog {
         if repair.is_some() {
             file.seek(SeekFrom::Start(whole))?;
             // Kept first, cut second: a crash in between keeps the bytes twice, never loses them.
-            let mut kept = options().open(aside)?;
-            io::copy(&mut (&file).take(size - whole), &mut kept)?;
-            kept.write_all(b"\n")?;
-            kept.sync_all()?;
+            keep(&file, size - whole, aside)?;
             file.set_len(whole)?;
             file.sync_all()?;
         }
@@ -95,6 +93,20 @@ impl AppendLog {
     }
 }
 
+/// Appends the next `bytes` of `file` to `aside`, durable once it returns. What a full disk took of them is given back: each start tries
+/// again, and would fill it a little more.
+pub(crate) fn keep(file: &File, bytes: u64, aside: &Path) -> io::Result<()> {
+    let mut kept = options().open(aside)?;
+    let before = kept.metadata()?.len();
+    let copied = io::copy(&mut file.take(bytes), &mut kept);
+    let outcome = copied.and_then(|_| kept.write_all(b"\n")).and_then(|()| kept.sync_all());
+    if outcome.is_err() {
+        // The first failure is the one to tell.
+        let _ = kept.set_len(before);
+    }
+    outcome
+}
+
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).append(true).mode(0o600);
@@ -119,7 +131,8 @@ fn end_of_last_line(file: &mut File, size: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-#[cfg(test)]
+// On real files.
+#[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use super::*;
     use std::fs;

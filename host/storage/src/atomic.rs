@@ -1,11 +1,13 @@
 //! Whole files: written beside, flushed, then put in place in one step.
 
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
+
+use crate::fs::DirBuilder;
 
 /// Who may read a file that we write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

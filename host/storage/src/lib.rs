@@ -2,8 +2,10 @@
 //! Owns every durable write. Keeps true: a reader sees the old content or the new, never a part. Never: knows what the bytes mean,
 //! runs async code, or retries a failed flush.
 
+mod fs;
 mod append;
 mod atomic;
+pub mod journal;
 mod lock;
 mod segments;
 
@@ -11,3 +13,11 @@ pub use append::{AppendLog, Repair};
 pub use atomic::{Mode, create_new, make_private_dir, replace, sweep};
 pub use lock::{DirLock, LockError};
 pub use segments::{Catalogue, LogError, Month, Segment, SegmentLog, TimeOf};
+
+/// The disk of `tests/simulation.rs`.
+#[cfg(feature = "simulation")]
+pub mod simulation {
+    pub use crate::fs::disk::Disk;
+    pub use crate::fs::faults::{Faults, Mutant};
+    pub use crate::fs::simulated::{install, with};
+}

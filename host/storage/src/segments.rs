@@ -229,7 +229,7 @@ fn first_line(lines: &[u8]) -> usize {
     lines.iter().position(|byte| *byte == b'\n').map_or(lines.len(), |at| at + 1)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use super::*;
 

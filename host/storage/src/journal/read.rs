@@ -1,0 +1,142 @@
+//! Live records, read back from where they are.
+//! Keeps true: every read checks the line's checksum, so a disk that forgets is an error and never a wrong record; each line is read once
+//! for all of its records that follow each other.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::Error;
+use super::files::Name;
+use super::line::{self, Change, Entry, Saved};
+use super::live::Place;
+use crate::fs::File;
+
+/// A live record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub id: String,
+    /// The transaction that put it last.
+    pub seq: u64,
+    /// JSON.
+    pub body: Vec<u8>,
+}
+
+/// The records of one kind; made by [`super::Journal::records`].
+pub struct Records<'a> {
+    places: VecDeque<Place>,
+    reader: Reader,
+    /// The journal cannot drop a file while somebody reads it.
+    _journal: std::marker::PhantomData<&'a ()>,
+}
+
+impl Records<'_> {
+    pub(super) fn new(dir: &Path, places: Vec<Place>) -> Self {
+        Self { places: places.into(), reader: Reader::new(dir), _journal: std::marker::PhantomData }
+    }
+}
+
+impl Iterator for Records<'_> {
+    type Item = Result<Record, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let place = self.places.pop_front()?;
+        Some(self.reader.record(&place))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.places.len(), Some(self.places.len()))
+    }
+}
+
+impl ExactSizeIterator for Records<'_> {}
+
+/// Reads lines, and keeps the file and the line that it read last.
+pub(super) struct Reader {
+    dir: PathBuf,
+    file: Option<(Name, File)>,
+    /// Where `line` is from.
+    at: Option<(Name, u64)>,
+    line: Vec<u8>,
+    /// The records of the line by their place in it, so that a long line is parsed once.
+    parts: Vec<Option<Part>>,
+}
+
+struct Part {
+    order: (u64, u32),
+    kind: String,
+    id: String,
+    body: Range<usize>,
+}
+
+impl Reader {
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), file: None, at: None, line: Vec::new(), parts: Vec::new() }
+    }
+
+    pub fn record(&mut self, place: &Place) -> Result<Record, Error> {
+        self.with(place, |_, id, body| Record { id: id.to_owned(), seq: place.seq, body: body.to_vec() })
+    }
+
+    /// Gives the kind, the id and the body of the record at `place`.
+    pub fn with<R>(&mut self, place: &Place, take: impl FnOnce(&str, &str, &[u8]) -> R) -> Result<R, Error> {
+        self.load(place)?;
+        let nth = if matches!(place.file, Name::Snapshot(_)) { 0 } else { place.nth as usize };
+        match self.parts.get(nth) {
+            Some(Some(part)) if part.order == place.order() => {
+                Ok(take(&part.kind, &part.id, &self.line[part.body.clone()]))
+            }
+            _ => Err(self.damaged(place, "another record is where this one was")),
+        }
+    }
+
+    fn load(&mut self, place: &Place) -> Result<(), Error> {
+        if self.at == Some((place.file, place.offset)) {
+            return Ok(());
+        }
+        self.at = None;
+        let path = place.file.path(&self.dir);
+        let failed = |source| Error::io("read", &path, source);
+        let file = match self.file.take().filter(|(name, _)| *name == place.file) {
+            Some((_, file)) => file,
+            None => File::open(&path).map_err(failed)?,
+        };
+        self.line.resize(place.len as usize, 0);
+        file.read_exact_at(&mut self.line, place.offset).map_err(failed)?;
+        self.file = Some((place.file, file));
+        if !line::is_whole(&self.line) {
+            return Err(self.damaged(place, "the checksum of a line that was whole when it was opened is wrong"));
+        }
+        self.parts = parts(&self.line, place.file);
+        self.at = Some((place.file, place.offset));
+        Ok(())
+    }
+
+    fn damaged(&self, place: &Place, what: &str) -> Error {
+        Error::Corrupt { path: place.file.path(&self.dir), offset: place.offset, what: what.into() }
+    }
+}
+
+fn parts(line: &[u8], file: Name) -> Vec<Option<Part>> {
+    let place = |body: &str| {
+        // A body is borrowed from the line, so its address tells its place.
+        let start = (body.as_ptr() as usize).wrapping_sub(line.as_ptr() as usize);
+        Some(start..start.checked_add(body.len())?).filter(|range| range.end <= line.len())
+    };
+    match file {
+        Name::Segment(_) => {
+            let Ok(entry) = serde_json::from_slice::<Entry>(line) else { return Vec::new() };
+            let part = |(change, nth): (Change, u32)| {
+                let body = place(change.body()?)?;
+                Some(Part { order: (entry.seq, nth), kind: change.put?.into(), id: change.id.into(), body })
+            };
+            entry.changes.into_iter().zip(0..).map(part).collect()
+        }
+        Name::Snapshot(_) => {
+            let Ok(saved) = serde_json::from_slice::<Saved>(line) else { return Vec::new() };
+            let order = (saved.seq, saved.nth);
+            vec![place(saved.body()).map(|body| Part { order, kind: saved.put.into(), id: saved.id.into(), body })]
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! More seeds of the simulated disk than the suite has time for, in release.
+//! The simulation itself is a test of `host/storage`; this chooses its seeds and passes its figures on.
+
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+
+use crate::cargo::cargo;
+
+/// The test binary of the simulation, for any cargo command.
+pub const PACKAGE: [&str; 6] = ["--package", "chela-storage", "--features", "simulation", "--test", "simulation"];
+
+/// Prints `{seeds, crashes, acknowledged, lost, seconds}` as one line of JSON; progress goes to stderr.
+pub fn run(seeds: u64, from: u64) -> Result<()> {
+    let mut command = cargo();
+    command.args(["test", "--release"]).args(PACKAGE);
+    command.args(["no_seed_breaks_a_promise", "--", "--exact", "--nocapture"]);
+    command.env_remove("CHELA_SEED").env("CHELA_SEEDS", seeds.to_string()).env("CHELA_FROM", from.to_string());
+    let output = command.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if let Some(figures) = text.lines().find(|line| line.starts_with("{\"seeds\"")) {
+        println!("{figures}");
+    }
+    if !output.status.success() {
+        bail!("the simulation did not pass:\n{text}");
+    }
+    Ok(())
+}
