@@ -11,6 +11,10 @@ mod cases {
     mod guide;
     mod health;
     mod kill;
+    mod monitor_api;
+    mod monitor_follow;
+    mod monitor_index;
+    mod monitor_old_system;
     mod plugins_bindings;
     mod plugins_cache;
     mod plugins_cli;

@@ -93,7 +93,15 @@ fn the_check_of_directions_sees_every_way_to_name_a_room() {
 
 #[test]
 fn each_foreign_world_is_known_to_one_room() {
-    let owners = [("axum", "edge"), ("wasmtime", "plugins"), ("clap", "cli"), ("notify", "watch"), ("json5", "config")];
+    let owners = [
+        ("axum", "edge"),
+        ("wasmtime", "plugins"),
+        ("clap", "cli"),
+        ("notify", "watch"),
+        ("json5", "config"),
+        ("rusqlite", "monitor"),
+        ("jiff", "clock"),
+    ];
     for (path, text) in sources("host/src") {
         let room = room_of(&path).unwrap_or_default();
         for (krate, owner) in owners {

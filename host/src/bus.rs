@@ -104,8 +104,7 @@ impl Bus {
         let path = dir.event_log();
         let opened = |cause| Error::Open { path: path.clone(), cause };
         let catalogue = Catalogue::new(&dir.logs(), EVENT_LOG_STEM, time_of);
-        let (log, repair) =
-            SegmentLog::open(catalogue, &dir.corrupt_log(), SEGMENT_BYTES, month_of).map_err(opened)?;
+        let (log, repair) = SegmentLog::open(catalogue, &dir.corrupt_log(), SEGMENT_BYTES, month_of).map_err(opened)?;
         let shared = Arc::new(Shared {
             pending: Mutex::default(),
             wake: Condvar::new(),

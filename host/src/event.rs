@@ -36,7 +36,9 @@ impl Role {
     pub fn of_type(kind: &str) -> Option<Self> {
         let (group, _) = kind.split_once('.')?;
         match group {
-            "task" | "continuation" | "plan" | "unblock" | "zombie" | "job" | "human_query" => Some(Self::Orchestration),
+            "task" | "continuation" | "plan" | "unblock" | "zombie" | "job" | "human_query" => {
+                Some(Self::Orchestration)
+            }
             "milestone" | "plugin" | "policy" | "channel" | "log" | "config" | "gateway" => Some(Self::System),
             _ => None,
         }

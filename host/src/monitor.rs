@@ -145,7 +145,8 @@ pub fn start(
     let (commands, inbox) = sync_channel(COMMANDS_MAX);
     let thread = std::thread::Builder::new().name("chela-index".into());
     let thread = thread.spawn(move || service.run(&inbox, overrides))?;
-    let handle = Handle(Arc::new(Owner { shared, commands: commands.clone(), thread: Mutex::new(Some(thread)), clock }));
+    let handle =
+        Handle(Arc::new(Owner { shared, commands: commands.clone(), thread: Mutex::new(Some(thread)), clock }));
     Ok((handle, pass_on(grown, commands, stop)))
 }
 

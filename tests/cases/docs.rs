@@ -24,6 +24,7 @@ fn every_route_and_method_is_documented_with_its_scope() {
             Access::Open => "anyone".to_owned(),
             Access::PerMethod => "scope by method".to_owned(),
             Access::Needs(scope) => format!("`{scope}`"),
+            Access::Watching => "watching".to_owned(),
         };
         let listeners: Vec<&str> = route.ports.iter().map(|port| port.as_str()).collect();
         let listeners = if route.ports.len() == Port::ALL.len() { "all".into() } else { listeners.join(", ") };

@@ -49,7 +49,14 @@ fn every_route_asks_for_its_scope_on_every_listener_it_is_on() {
                     (true, Access::Needs(needed), Some(held)) if !held.holds(needed) => &[403],
                     // Nor are there the parameters that these ask for.
                     (true, Access::Needs(_), Some(_)) if route.path.starts_with("/admin/plugins/") => &[400],
-                    (true, Access::Needs(_), Some(_)) => &[200],
+                    (true, Access::Watching, Some(held)) if !held.holds(Scope::Read) => &[403],
+                    // A path's own names stand for things that are not there; a socket is not asked for; the log may still be read.
+                    (true, Access::Watching | Access::Needs(_), Some(_))
+                        if route.path.starts_with("/api/") || route.path == "/ws" =>
+                    {
+                        &[200, 400, 404, 503]
+                    }
+                    (true, Access::Watching | Access::Needs(_), Some(_)) => &[200],
                     // An empty body is no frame: the door is passed, the method table is not.
                     (true, Access::PerMethod, Some(_)) => &[400],
                 };
@@ -71,6 +78,7 @@ fn the_table_of_routes_is_as_it_was_agreed() {
             Access::Open => "open",
             Access::PerMethod => "per method",
             Access::Needs(scope) => scope.as_str(),
+            Access::Watching => "watching",
         };
         let ports: Vec<&str> = route.ports.iter().map(|port| port.as_str()).collect();
         format!("{} {} | {access} | {}", route.method, route.path, ports.join(" "))
@@ -95,9 +103,26 @@ fn the_table_of_routes_is_as_it_was_agreed() {
             "POST /admin/plugins/accept | operator.admin | gateway",
             "POST /admin/plugins/rollback | operator.admin | gateway",
             "POST /admin/plugins/release | operator.admin | gateway",
+            "GET /api/health | watching | gateway monitor hub",
+            "GET /api/agents | watching | gateway monitor hub",
+            "GET /api/agents/{id}/tasks | watching | gateway monitor hub",
+            "GET /api/agents/{id}/tasks/{taskId} | watching | gateway monitor hub",
+            "GET /api/agents/{id}/current | watching | gateway monitor hub",
+            "GET /api/agents/{id}/blocked | watching | gateway monitor hub",
+            "GET /api/agents/{id}/history | watching | gateway monitor hub",
+            "GET /api/agents/{id}/plans | watching | gateway monitor hub",
+            "GET /api/team-state | watching | gateway monitor hub",
+            "GET /api/events | watching | gateway monitor hub",
+            "GET /api/work-sessions | watching | gateway monitor hub",
+            "GET /api/work-sessions/{id} | watching | gateway monitor hub",
+            "PATCH /api/work-sessions/{id}/category | operator.write | gateway monitor hub",
+            "GET /api/jobs | watching | gateway monitor hub",
+            "GET /api/jobs/{id} | watching | gateway monitor hub",
+            "GET /api/stats | watching | gateway monitor hub",
+            "GET /api/openapi.json | watching | gateway monitor hub",
+            "GET /ws | watching | gateway monitor hub",
             "POST /rpc | per method | gateway",
             "GET /metrics | operator.read | gateway monitor",
-            "GET /api/health | operator.read | gateway monitor hub",
         ]
     );
 }

@@ -85,7 +85,7 @@ fn a_refused_component_says_its_stage_and_changes_nothing() {
         assert!(said.contains(expected), "{query}: {said}");
     }
     assert_eq!(host.call("plugin.slots", json!({})).expect("slots")["slots"][0]["plugin"], before);
-    let rejected = host.dir.events().into_iter().filter(|event| event["type"] == "plugin.rejected").count();
+    let rejected = host.events().into_iter().filter(|event| event["type"] == "plugin.rejected").count();
     assert_eq!(rejected, 3);
 }
 

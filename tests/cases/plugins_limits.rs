@@ -98,7 +98,7 @@ fn roles_of_a_component_that_fails_are_those_of_the_session_keys() {
     };
     assert_eq!(ask("a2a.spawn"), (vec![Role::Conversation], Some("unruly".into())));
     for deed in ["!loop", "!trap", "!other", "!wrong-count", "!huge-list", "!decline"] {
-        assert_eq!(ask(deed), (vec![Role::System], None), "{deed}");
+        assert_eq!(ask(deed), (vec![Role::Delegation], None), "{deed}");
     }
     assert_eq!(ask("a2a.spawn").1, Some("unruly".into()));
     let failures = host.slot("classifier")["stats"]["failures"].clone();

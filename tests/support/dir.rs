@@ -82,7 +82,7 @@ impl TestDir {
 /// A gateway that has ended leaves what it keeps, and nothing it used while it ran.
 pub(crate) fn assert_no_stray_files(state: &StateDir) {
     let known = |path: &str| {
-        let kept = ["chela.json", "logs", "run", "run/lock"];
+        let kept = ["chela.json", "logs", "run", "run/lock", "index", "work-session-category-overrides.json"];
         let logs = ["logs/coordination-events.ndjson", "logs/audit.ndjson", "logs/corrupt.ndjson"];
         let plugins =
             ["plugins", "plugins/cache", "plugins/kept", "plugins/bindings.json", "logs/plugins", "decisions"];
@@ -91,6 +91,9 @@ pub(crate) fn assert_no_stray_files(state: &StateDir) {
             || logs.contains(&path)
             || plugins.contains(&path)
             || path.starts_with("workspace-")
+            || path.starts_with("index/events.sqlite")
+            || path.starts_with("a2a-jobs")
+            || (path.starts_with("logs/coordination-events") && path.ends_with(".ndjson"))
             || (path.starts_with("plugins/cache/") && (path.ends_with(".cwasm") || path.ends_with(".json")))
             || (path.starts_with("plugins/") && [".wasm", ".json5"].iter().any(|ending| path.ends_with(ending)))
             || ((path.starts_with("decisions/") || path.starts_with("logs/plugins/")) && ring(path))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use chela::app::{App, Error, Options};
 use chela::client::{Answer, Client};
 use chela::clock::{Clock, Timestamp};
+use chela::event::{Event, Kind};
 use chela::port::{PerPort, Port};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -35,7 +36,12 @@ impl TestHost {
     }
 
     pub fn start_in(dir: TestDir) -> Result<Self, (Error, TestDir)> {
-        let clock = Clock::manual(Timestamp(1_700_000_000_000));
+        Self::start_at(dir, 1_700_000_000_000)
+    }
+
+    /// A gateway whose clock begins at `ms`.
+    pub fn start_at(dir: TestDir, ms: u64) -> Result<Self, (Error, TestDir)> {
+        let clock = Clock::manual(Timestamp(ms));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let options = Options {
@@ -61,6 +67,13 @@ impl TestHost {
         self.runtime.as_ref().expect("it runs until it is stopped").block_on(future)
     }
 
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        self.runtime.as_ref().expect("it runs until it is stopped").spawn(future)
+    }
+
     pub fn address(&self, port: Port) -> SocketAddr {
         self.app().addresses().get(port).expect("every listener of a test host is on")
     }
@@ -75,6 +88,27 @@ impl TestHost {
         let method = method.parse().expect("a method");
         let sent = self.client(Port::Gateway);
         self.block_on(sent.send(method, path, headers, body.to_vec())).expect("an answer")
+    }
+
+    /// What the monitor answers as JSON, with its status; asked again while the index is being made.
+    pub fn get(&self, path: &str) -> (u16, Value) {
+        eventually("the index is there", || {
+            let answer = self.request("GET", path, &[], b"");
+            let body = answer.json();
+            (body["error"]["code"] != "indexing").then_some((answer.status, body))
+        })
+    }
+
+    /// Every event so far, as the log has it.
+    pub fn events(&self) -> Vec<Value> {
+        self.block_on(self.app().bus().flushed()).expect("the log takes it");
+        self.dir.events()
+    }
+
+    /// Emits an event of an agent and waits until it is on the disk.
+    pub fn emit(&self, agent: &str, kind: Kind, data: Value) {
+        let event = Event::of(agent, kind, self.clock.now(), chela::bus::data(data));
+        self.block_on(self.app().bus().emit_durable(event)).expect("the log takes it");
     }
 
     /// Calls a method as the owner.

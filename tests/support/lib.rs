@@ -4,6 +4,7 @@
 mod binary;
 pub mod components;
 mod dir;
+pub mod events;
 mod host;
 mod plugins;
 mod raw;

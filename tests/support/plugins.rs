@@ -96,7 +96,7 @@ impl TestHost {
 
     /// What events of a kind have told, oldest first.
     pub fn told(&self, kind: &str) -> Vec<Value> {
-        let events = self.dir.events().into_iter().filter(|event| event["type"] == kind);
+        let events = self.events().into_iter().filter(|event| event["type"] == kind);
         events.map(|event| event["data"].clone()).collect()
     }
 

@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-pub struct WebSocket(WebSocketStream<MaybeTlsStream<TcpStream>>);
+pub struct WebSocket(WebSocketStream<MaybeTlsStream<TcpStream>>, Option<String>);
 
 /// The HTTP answer that came instead of a WebSocket.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl WebSocket {
             request.headers_mut().insert(name, HeaderValue::from_str(value).expect("a header's value"));
         }
         match tokio_tungstenite::connect_async(request).await {
-            Ok((stream, _)) => Ok(Self(stream)),
+            Ok((stream, _)) => Ok(Self(stream, None)),
             Err(Error::Http(answer)) => {
                 let body = answer.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
                 Err(WsRefused { status: answer.status().as_u16(), body })
@@ -41,12 +41,20 @@ impl WebSocket {
         self.0.send(Message::text(frame.to_string())).await.expect("the other side reads");
     }
 
+    /// Why the other side has closed, if it said so.
+    pub fn closed(&self) -> Option<String> {
+        self.1.clone()
+    }
+
     /// The next frame as JSON; `None` once the other side has closed.
     pub async fn next(&mut self) -> Option<Value> {
         while let Some(message) = self.0.next().await {
             match message.expect("a whole frame") {
                 Message::Text(text) => return Some(serde_json::from_str(&text).expect("a frame is JSON")),
-                Message::Close(_) => return None,
+                Message::Close(frame) => {
+                    self.1 = frame.map(|frame| frame.reason.to_string());
+                    return None;
+                }
                 _ => {}
             }
         }

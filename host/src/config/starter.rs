@@ -71,6 +71,7 @@ mod tests {
                 "categories",
                 "plugins",
                 "decisions",
+                "events",
                 "limits",
                 "log"
             ]

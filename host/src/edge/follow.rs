@@ -27,6 +27,8 @@ const WINDOW: usize = 1_024;
 const ROUND: usize = 256;
 /// How long a follower may take to show that it reads.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the reason why it was let go waits for a follower to read it.
+const LINGER: Duration = Duration::from_secs(30);
 /// A sign of life when nothing happens.
 const QUIET: Duration = Duration::from_secs(30);
 /// Followers only listen: nothing long comes from them.
@@ -106,20 +108,32 @@ enum End {
 impl Follower {
     async fn run(mut self, context: &Context) {
         let end = self.tell(context).await;
-        let (code, reason) = match end {
+        let (code, reason) = match &end {
             End::Gone => return,
             End::Slow => {
                 context.metrics.refused("slow_follower");
                 let seq = self.followed.seq();
-                (CloseCode::Again, format!("too slow: {} events behind; reconnect with since={seq}", self.followed.behind()))
+                (
+                    CloseCode::Again,
+                    format!("too slow: {} events behind; reconnect with since={seq}", self.followed.behind()),
+                )
             }
             End::Stopping => (CloseCode::Restart, "the gateway stops; reconnect".into()),
             End::Failed(said) => (CloseCode::Error, said.chars().take(100).collect()),
         };
         let close = CloseFrame { code, reason: Utf8Bytes::from(reason) };
-        // Whoever does not read this either is cut off.
-        let _ = tokio::time::timeout(Duration::from_secs(1), self.socket.close(Some(close))).await;
-        let _ = tokio::time::timeout(Duration::from_secs(1), async { while let Some(Ok(_)) = self.socket.next().await {} }).await;
+        let patience = if matches!(end, End::Slow) { LINGER } else { Duration::from_secs(1) };
+        let goodbye = async {
+            // Whoever reads the reason answers it; whoever does not is cut off in the end.
+            if self.socket.close(Some(close)).await.is_ok() {
+                while let Some(Ok(_)) = self.socket.next().await {}
+            }
+        };
+        let mut phase = context.phase.clone();
+        tokio::select! {
+            _ = tokio::time::timeout(patience, goodbye) => {}
+            () = draining(&mut phase), if matches!(end, End::Slow) => {}
+        }
     }
 
     async fn tell(&mut self, context: &Context) -> End {

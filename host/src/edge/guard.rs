@@ -187,7 +187,8 @@ fn presented_token<'a>(headers: &'a HeaderMap, path: &str) -> Option<&'a [u8]> {
         let (scheme, token) = value.as_bytes().split_at_checked(7)?;
         scheme.eq_ignore_ascii_case(b"bearer ").then_some(token)
     });
-    let monitor = || headers.get(MONITOR_TOKEN).filter(|_| path.starts_with("/api/") || path == "/ws").map(HeaderValue::as_bytes);
+    let monitor =
+        || headers.get(MONITOR_TOKEN).filter(|_| path.starts_with("/api/") || path == "/ws").map(HeaderValue::as_bytes);
     bearer.or_else(monitor).map(<[u8]>::trim_ascii)
 }
 

@@ -199,7 +199,9 @@ fn override_refused(error: OverrideError, id: &str) -> Refusal {
     match error {
         OverrideError::NoSuchSession(_) => no_such("work session", id),
         OverrideError::ReadOnly => Refusal::NotHere { said },
-        OverrideError::Read { .. } | OverrideError::Write { .. } | OverrideError::Stopping => Refusal::Unavailable { said },
+        OverrideError::Read { .. } | OverrideError::Write { .. } | OverrideError::Stopping => {
+            Refusal::Unavailable { said }
+        }
     }
 }
 
@@ -207,7 +209,8 @@ async fn agents(State(context): State<Context>, RawQuery(query): RawQuery) -> An
     Given::parse(&[], query.as_deref())?;
     let settings = context.settings.current();
     let config = &settings.config.agents;
-    let rows: Vec<Value> = config.list.iter().map(|agent| agent_row(agent, config.default_id() == Some(&agent.id))).collect();
+    let rows: Vec<Value> =
+        config.list.iter().map(|agent| agent_row(agent, config.default_id() == Some(&agent.id))).collect();
     Ok(Json(json!({ "agents": rows })))
 }
 
@@ -257,7 +260,8 @@ async fn current(context: State<Context>, id: Path<String>, query: RawQuery) -> 
 
 async fn blocked(context: State<Context>, id: Path<String>, query: RawQuery) -> Answer {
     of_workspace(context, id, query, |path| {
-        let tasks: Vec<Value> = workspace::tasks(&path).into_iter().filter(|task| task["status"] == "blocked").collect();
+        let tasks: Vec<Value> =
+            workspace::tasks(&path).into_iter().filter(|task| task["status"] == "blocked").collect();
         Ok(json!({ "tasks": tasks }))
     })
     .await

@@ -72,9 +72,12 @@ pub(super) fn document() -> Value {
 
 impl Operation {
     fn describe(&self) -> Value {
-        let in_path = self.path.split(['{', '}']).skip(1).step_by(2).map(|name| {
-            json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
-        });
+        let in_path = self
+            .path
+            .split(['{', '}'])
+            .skip(1)
+            .step_by(2)
+            .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }));
         let parameters: Vec<Value> = in_path.chain(self.params.iter().map(|param| param.describe())).collect();
         let answer = |description: &str, schema: &str| {
             let content = json!({ "application/json": { "schema": reference(schema) } });
@@ -91,7 +94,8 @@ impl Operation {
         }
         let mut operation = json!({ "summary": self.summary, "parameters": parameters, "responses": responses });
         if self.verb == "patch" {
-            operation["responses"]["403"] = answer("The token's scope does not reach, or this monitor only reads", "Error");
+            operation["responses"]["403"] =
+                answer("The token's scope does not reach, or this monitor only reads", "Error");
             let content = json!({ "application/json": { "schema": reference("CategoryChange") } });
             operation["requestBody"] = json!({ "required": true, "content": content });
         }
@@ -138,8 +142,21 @@ fn schemas() -> Value {
     );
     let session = object(
         &[
-            "workSessionId", "title", "status", "startedAt", "lastActivity", "lastSeq", "participants", "eventCount", "messageCount",
-            "roleCounts", "typeCounts", "threadCounts", "taskIds", "categoryConfidence", "categorySource",
+            "workSessionId",
+            "title",
+            "status",
+            "startedAt",
+            "lastActivity",
+            "lastSeq",
+            "participants",
+            "eventCount",
+            "messageCount",
+            "roleCounts",
+            "typeCounts",
+            "threadCounts",
+            "taskIds",
+            "categoryConfidence",
+            "categorySource",
         ],
         json!({
             "workSessionId": text(), "title": text(), "status": { "type": "string", "enum": ["ACTIVE", "QUIET", "ARCHIVED"] },
@@ -156,7 +173,7 @@ fn schemas() -> Value {
         &["type", "ts", "seq", "data"],
         json!({
             "id": text(), "type": text(), "ts": { "type": "number" }, "seq": whole(),
-            "data": { "type": "object", "required": ["eventRole"], "properties": { "eventRole": role, "workSessionId": text() } },
+            "data": { "type": "object", "required": ["eventRole"], "properties": { "eventRole": role } },
         }),
     );
     let day = object(

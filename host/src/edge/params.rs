@@ -80,7 +80,9 @@ impl Param {
             Self::Task => "Events that name this task.",
             Self::Job => "Events that name this job.",
             Self::Text => "Words of messages, each by its beginning, all in one message; the newest match first.",
-            Self::Since => "Milliseconds since 1970, an ISO time, or a `nextCursor`: what comes from there on, oldest first.",
+            Self::Since => {
+                "Milliseconds since 1970, an ISO time, or a `nextCursor`: what comes from there on, oldest first."
+            }
             Self::EventCursor | Self::SessionCursor => "`nextCursor` of the page before.",
             Self::Limit => "How many rows at most. A page may be shorter although more follows: `nextCursor` tells.",
             Self::Days => "How many days, up to today.",
@@ -171,7 +173,9 @@ impl Given {
 
     pub(super) fn id(&self, param: Param) -> Result<Option<String>, Refusal> {
         match self.get(param) {
-            Some(text) if text.is_empty() || text.len() > 256 => Err(bad(param.name(), "an id has 1 to 256 bytes".into())),
+            Some(text) if text.is_empty() || text.len() > 256 => {
+                Err(bad(param.name(), "an id has 1 to 256 bytes".into()))
+            }
             text => Ok(text.map(str::to_owned)),
         }
     }

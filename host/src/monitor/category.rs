@@ -122,8 +122,11 @@ mod tests {
             at: Timestamp(1),
         };
         let manual = Manual { category: "qa_validation".into(), sub_tags: Vec::new() };
-        let by_hand =
-            Override { collab_category: "biz_strategy".into(), updated_by: Some("mina".into()), updated_at: "t".into() };
+        let by_hand = Override {
+            collab_category: "biz_strategy".into(),
+            updated_by: Some("mina".into()),
+            updated_at: "t".into(),
+        };
         let check = |shown: &Shown, category: Option<&str>, source: &str, secondary: &[&str]| {
             assert_eq!((shown.collab_category.as_deref(), shown.category_source.as_str()), (category, source));
             assert_eq!(shown.collab_secondary, secondary);

@@ -39,7 +39,12 @@ impl Classifier {
     }
 
     /// The category of each conversation. About one session, the decision is written down under its name.
-    pub(super) fn categories(&self, conversations: Vec<Conversation>, about: Option<&str>, now: Timestamp) -> Vec<Classified> {
+    pub(super) fn categories(
+        &self,
+        conversations: Vec<Conversation>,
+        about: Option<&str>,
+        now: Timestamp,
+    ) -> Vec<Classified> {
         if conversations.is_empty() {
             return Vec::new();
         }

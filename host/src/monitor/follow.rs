@@ -156,7 +156,8 @@ impl Follower {
         let mark = match self.marks.remove(&current.number) {
             Some(mark) => Mark { read_to: current.offset, ..mark },
             None => {
-                let head = head_of(&current.file, HEAD_BYTES.min(usize::try_from(current.offset).unwrap_or(HEAD_BYTES)))?;
+                let head =
+                    head_of(&current.file, HEAD_BYTES.min(usize::try_from(current.offset).unwrap_or(HEAD_BYTES)))?;
                 let head_len = head.1;
                 Mark { number: current.number, head: head.0, head_len, read_to: current.offset }
             }

@@ -62,6 +62,8 @@ pub(super) struct Index {
     db: Connection,
     words: HashMap<String, i64>,
     sessions: Sessions,
+    /// The whole log was read once: what comes now is news.
+    filled: bool,
     /// The latest time of an event so far, when it was last written down.
     latest: u64,
 }
@@ -80,9 +82,10 @@ impl Index {
             }
         };
         let sessions = Sessions::new(&db).map_err(failed)?;
-        let latest: Option<i64> = db.query_row("SELECT max(latest) FROM times", [], |row| row.get(0)).map_err(failed)?;
+        let latest: Option<i64> =
+            db.query_row("SELECT max(latest) FROM times", [], |row| row.get(0)).map_err(failed)?;
         let latest = latest.unwrap_or(0).unsigned_abs();
-        Ok((Self { path: path.to_owned(), db, words: HashMap::new(), sessions, latest }, filled))
+        Ok((Self { path: path.to_owned(), db, words: HashMap::new(), sessions, filled, latest }, filled))
     }
 
     /// Forgets everything, to be filled again.
@@ -151,7 +154,8 @@ impl Index {
             // A clock that runs far ahead must not hide what comes after it.
             let ts = entry.line.ts;
             if (self.latest + TIMES_EVERY_MS..now + DAY_MS).contains(&ts) || self.latest == 0 && ts < now + DAY_MS {
-                tx.prepare_cached("INSERT OR IGNORE INTO times VALUES (?, ?)")?.execute(params![signed(ts), entry.seq])?;
+                tx.prepare_cached("INSERT OR IGNORE INTO times VALUES (?, ?)")?
+                    .execute(params![signed(ts), entry.seq])?;
                 self.latest = ts;
             }
             let session = self.sessions.place(&tx, entry)?;
@@ -169,10 +173,12 @@ impl Index {
             let subjects = [("task", data.task_id.get()), ("job", data.job_id.get())];
             for (kind, id) in subjects.into_iter().filter_map(|(kind, id)| Some((kind, id?))) {
                 let subject = word(&tx, &mut self.words, &subject(kind, id))?;
-                tx.prepare_cached("INSERT OR IGNORE INTO subjects VALUES (?, ?)")?.execute(params![subject, entry.seq])?;
+                tx.prepare_cached("INSERT OR IGNORE INTO subjects VALUES (?, ?)")?
+                    .execute(params![subject, entry.seq])?;
             }
             if let Some(text) = entry.line.text() {
-                tx.prepare_cached("INSERT INTO texts (rowid, text) VALUES (?, ?)")?.execute(params![entry.seq, text])?;
+                tx.prepare_cached("INSERT INTO texts (rowid, text) VALUES (?, ?)")?
+                    .execute(params![entry.seq, text])?;
             }
         }
         for ((day, role, how), events) in daily {
@@ -181,7 +187,7 @@ impl Index {
             )?
             .execute(params![signed(day), signed(fold::place(role) as u64), how as i64, signed(events)])?;
         }
-        self.sessions.store(&tx, overrides, now)?;
+        self.sessions.store(&tx, overrides, self.filled.then_some(now))?;
         for mark in marks {
             tx.prepare_cached("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?)")?.execute(params![
                 mark.number,
@@ -202,11 +208,17 @@ impl Index {
     }
 
     /// Sessions that the classifier is to be asked about now: those that are due, and those that another one has classified, latest first.
-    pub(super) fn unclassified(&self, classifier: i64, now: u64, limit: usize) -> Result<Vec<Unclassified>, IndexError> {
+    pub(super) fn unclassified(
+        &self,
+        classifier: i64,
+        now: u64,
+        limit: usize,
+    ) -> Result<Vec<Unclassified>, IndexError> {
         let read = || -> Db<Vec<Unclassified>> {
             let mut due = self.db.prepare_cached("SELECT key, fold, 1 FROM sessions WHERE due <= ? LIMIT ?")?;
             let mut rows = rows_of(due.query_map(params![signed(now), signed(limit as u64)], unclassified)?)?;
-            let mut others = self.db.prepare_cached("SELECT DISTINCT classifier FROM sessions WHERE classifier <> ?")?;
+            let mut others =
+                self.db.prepare_cached("SELECT DISTINCT classifier FROM sessions WHERE classifier <> ?")?;
             let others: Vec<i64> = rows_of(others.query_map([classifier], |row| row.get(0))?)?;
             let mut old = self.db.prepare_cached(
                 "SELECT key, fold, 0 FROM sessions WHERE classifier = ? AND due IS NULL ORDER BY activity DESC, id DESC LIMIT ?",
@@ -325,7 +337,9 @@ impl Index {
             self.db.execute("INSERT OR REPLACE INTO meta VALUES ('filled', 1)", [])?;
             self.db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
         });
-        self.wrap(finished)
+        self.wrap(finished)?;
+        self.filled = true;
+        Ok(())
     }
 }
 

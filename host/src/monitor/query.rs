@@ -131,7 +131,10 @@ impl Readers {
 
     fn open(&self) -> Result<Connection, QueryError> {
         // Not opened as read-only: the first reader of a log of changes may have to make its shared memory.
-        let db = Connection::open_with_flags(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        let db = Connection::open_with_flags(
+            &self.path,
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
         configure(&db)?;
         db.pragma_update(None, "query_only", true)?;
         Ok(db)

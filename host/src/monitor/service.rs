@@ -31,7 +31,12 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) enum Command {
     /// The log may have grown.
     Look,
-    Override { session: String, category: Option<String>, by: Option<String>, answer: oneshot::Sender<Result<(), OverrideError>> },
+    Override {
+        session: String,
+        category: Option<String>,
+        by: Option<String>,
+        answer: oneshot::Sender<Result<(), OverrideError>>,
+    },
     Stop,
 }
 
@@ -64,6 +69,8 @@ struct State {
     follower: Follower,
     chunk: Chunk,
     filled: bool,
+    /// What was in the log when this began is in the index.
+    caught_up: bool,
     /// The classifier that serves, and its number in the index.
     known: Option<(String, i64)>,
     left: u64,
@@ -78,7 +85,10 @@ impl Service {
                 Ok(Step::Busy) => Duration::ZERO,
                 Ok(Step::Idle) => self.poll,
                 Err(error) => {
-                    tracing::error!(error = &error as &dyn std::error::Error, "the monitor could not go on; it tries again");
+                    tracing::error!(
+                        error = &error as &dyn std::error::Error,
+                        "the monitor could not go on; it tries again"
+                    );
                     self.shared.set_problem(Some(error.to_string()));
                     state = None;
                     RETRY
@@ -122,8 +132,11 @@ impl Service {
         if !open.filled {
             open.index.finish()?;
             open.filled = true;
-            self.shared.set_progress(Progress::Ready);
             tracing::info!("the index of the event log is complete");
+        }
+        if !open.caught_up {
+            open.caught_up = true;
+            self.shared.set_progress(Progress::Ready);
         }
         self.classify(open, overrides)
     }
@@ -138,8 +151,7 @@ impl Service {
         index.remove_segments(&removed)?;
         self.shared.readers.forget();
         self.shared.live.advance(index.last_seq()?, Vec::new());
-        self.shared.set_progress(Progress::Ready);
-        Ok(State { index, follower, chunk: Chunk::default(), filled: true, known: None, left: 0 })
+        Ok(State { index, follower, chunk: Chunk::default(), filled: true, caught_up: false, known: None, left: 0 })
     }
 
     /// From the beginning of the log, into an empty index.
@@ -148,7 +160,7 @@ impl Service {
         self.shared.live.restart();
         self.shared.set_progress(Progress::Indexing { percent: 0 });
         let follower = Follower::new((self.catalogue)(&self.shared), Vec::new());
-        State { index, follower, chunk: Chunk::default(), filled: false, known: None, left: 0 }
+        State { index, follower, chunk: Chunk::default(), filled: false, caught_up: false, known: None, left: 0 }
     }
 
     /// Puts a chunk of lines into the index, then tells whoever follows.
@@ -171,7 +183,7 @@ impl Service {
         let marks: Vec<_> = chunk.mark.iter().cloned().collect();
         let now = self.clock.now().0;
         let new = state.index.add(&entries, &marks, malformed, &overrides.entries, now)?;
-        if state.filled {
+        if state.caught_up {
             let told = if self.shared.live.is_followed() { told(&state.index, &entries, &new)? } else { Vec::new() };
             if let Some(last) = entries.last() {
                 self.shared.live.advance(last.seq, told);
@@ -289,4 +301,3 @@ impl Shared {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner).left_to_classify = left;
     }
 }
-

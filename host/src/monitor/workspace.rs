@@ -204,7 +204,9 @@ fn steps(task: &mut Map<String, Value>, lines: &[&str]) {
     let mut steps = Vec::new();
     let mut counts = [0_u64; 4];
     for line in lines {
-        let Some((marker, rest)) = line.trim().strip_prefix("- [").and_then(|rest| rest.split_once("] (")) else { continue };
+        let Some((marker, rest)) = line.trim().strip_prefix("- [").and_then(|rest| rest.split_once("] (")) else {
+            continue;
+        };
         let Some((id, content)) = rest.split_once(") ") else { continue };
         let (at, status) = match marker {
             "x" => (0, "done"),

@@ -11,16 +11,11 @@ pub(super) fn roles(input: &RolesInput) -> Vec<Role> {
 }
 
 fn role(event: &EventFacts, main_agents: &[String]) -> Role {
-    let family = event.event_type.split('.').next().unwrap_or_default();
-    match (family, event.event_type.as_str()) {
-        (_, "a2a.auto_route") => return Role::Orchestration,
-        (_, "a2a.delivery" | "milestone.sync_failed") => return Role::System,
-        ("task" | "job" | "human_query" | "continuation" | "zombie" | "plan" | "unblock", _) => {
-            return Role::Orchestration;
-        }
-        (_, "a2a.send" | "a2a.response" | "a2a.complete") => {}
-        ("a2a", _) => return Role::Delegation,
-        _ => return Role::System,
+    match event.event_type.as_str() {
+        "a2a.send" | "a2a.response" | "a2a.complete" => {}
+        "a2a.auto_route" => return Role::Orchestration,
+        "a2a.delivery" => return Role::System,
+        other => return Role::of_type(other).unwrap_or(Role::Delegation),
     }
     let is_subagent = |key: &String| key.split(':').any(|part| part == "subagent");
     let is_main = |key: &String| key.starts_with("agent:") && !is_subagent(key);

@@ -167,6 +167,7 @@ impl Room {
 /// Facts of an event about a slot.
 pub(super) fn bus_data(slot: &str, facts: Value) -> Map<String, Value> {
     let mut map = data(json!({ "slot": slot }));
-    map.extend(data(facts));
+    // What a decision is not about is left out, not told as nothing.
+    map.extend(data(facts).into_iter().filter(|(_, value)| !value.is_null()));
     map
 }

@@ -12,10 +12,10 @@ pub fn of(event: &EventFacts, main_agents: &[String]) -> Role {
         ("a2a", "delivery") => Role::SystemObservability,
         // `spawn`, `spawn_result` and what later versions add: among delegations it spoils no conversation.
         ("a2a", _) => Role::DelegationSubagent,
-        ("milestone", "sync_failed") => Role::SystemObservability,
         ("continuation" | "human_query" | "job" | "plan" | "task" | "unblock" | "zombie", _) => Role::OrchestrationTask,
-        // `channel`, `config`, `gateway`, `log`, `plugin`, `policy`, and every family that is not known here.
-        _ => Role::SystemObservability,
+        ("channel" | "config" | "gateway" | "log" | "milestone" | "plugin" | "policy", _) => Role::SystemObservability,
+        // Where nothing tells, the careful guess: it spoils no conversation and is still seen among the events of its agents.
+        _ => Role::DelegationSubagent,
     }
 }
 
@@ -79,7 +79,8 @@ mod tests {
     #[test]
     fn unknown_types_are_taken_conservatively() {
         check("a2a.whisper a2a. a2a", Role::DelegationSubagent);
-        check("weather.changed milestone.reached sent", Role::SystemObservability);
+        check("milestone.reached", Role::SystemObservability);
+        check("weather.changed sent", Role::DelegationSubagent);
     }
 
     fn check_message(from: &str, to: &str, keys: &[&str], expected: Role) {

@@ -123,8 +123,9 @@ fn a_title_is_the_label_else_the_goal_else_the_first_words_else_a_name_for_all()
 
 #[test]
 fn the_classifier_sees_the_first_two_and_last_six_messages_of_main_conversations() {
-    let mut events: Vec<(&str, u64, Value)> =
-        (0..12).map(|n| ("a2a.send", n, json!({ "message": format!("m{n}"), "fromAgent": "a", "toAgent": "b" }))).collect();
+    let mut events: Vec<(&str, u64, Value)> = (0..12)
+        .map(|n| ("a2a.send", n, json!({ "message": format!("m{n}"), "fromAgent": "a", "toAgent": "b" })))
+        .collect();
     events.push(("a2a.send", 20, json!({ "message": "aside", "eventRole": "delegation.subagent" })));
     events.push(("task.started", 21, json!({ "title": "결제" })));
     let conversation = fold(&events).0.conversation().expect("something was said");
@@ -145,7 +146,10 @@ fn every_list_of_a_session_has_an_end() {
         events.push(("a2a.send", n, data));
     }
     let (session, _) = fold(&events);
-    assert_eq!((session.open.len(), session.participants.len(), session.tasks.len()), (OPEN_MAX, PARTICIPANTS_MAX, TASKS_MAX));
+    assert_eq!(
+        (session.open.len(), session.participants.len(), session.tasks.len()),
+        (OPEN_MAX, PARTICIPANTS_MAX, TASKS_MAX)
+    );
     assert!(session.open.contains_key("conv:agent1999"), "the newest are kept");
     assert!(serde_json::to_string(&session).expect("plain JSON").len() < 64 * 1024);
 }
@@ -153,7 +157,10 @@ fn every_list_of_a_session_has_an_end() {
 #[test]
 fn a_person_s_choice_in_the_log_is_kept() {
     let chosen = json!({ "collabCategory": "infra_ops", "categorySource": "manual", "collabSubTags": ["배포"] });
-    let (session, _) = fold(&[("a2a.send", 1, chosen), ("a2a.send", 2, json!({ "collabCategory": "biz_strategy", "categorySource": "rule" }))]);
+    let (session, _) = fold(&[
+        ("a2a.send", 1, chosen),
+        ("a2a.send", 2, json!({ "collabCategory": "biz_strategy", "categorySource": "rule" })),
+    ]);
     let manual = session.manual.expect("chosen");
     assert_eq!((manual.category.as_str(), manual.sub_tags), ("infra_ops", vec!["배포".to_owned()]));
 }

@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry as Slot;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::{DAY_MS, Db, Entry, signed};
-use crate::event::Role;
+use crate::event::{Kind, Role};
 use crate::monitor::category::{Classified, Overrides, Shown};
 use crate::monitor::fold::{self, Fact, Session, Thread, ThreadState};
 
@@ -50,6 +50,11 @@ impl Sessions {
     /// Folds an event into its session; none if it belongs to none.
     pub(super) fn place(&mut self, tx: &Transaction<'_>, entry: &Entry<'_>) -> Db<Option<i64>> {
         let line = &entry.line;
+        if line.kind == Kind::PolicyDecided.as_str() {
+            // It is about the session, not a part of it.
+            let key = line.data.work_session_id.get().map(|id| fold::cut(id, 256));
+            return key.map_or(Ok(None), |key| id_of(tx, &key));
+        }
         let thread_key = fold::thread_key(line);
         let Some(key) = self.key_of(tx, entry, &thread_key)? else { return Ok(None) };
         self.uses += 1;
@@ -116,10 +121,13 @@ impl Sessions {
         Ok(kept)
     }
 
-    /// Writes what has changed.
-    pub(super) fn store(&mut self, tx: &Transaction<'_>, overrides: &Overrides, now: u64) -> Db<()> {
+    /// Writes what has changed; while the log is followed, with when the classifier is to be asked.
+    pub(super) fn store(&mut self, tx: &Transaction<'_>, overrides: &Overrides, live: Option<u64>) -> Db<()> {
         for (key, kept) in self.kept.iter_mut().filter(|(_, kept)| kept.changed) {
-            kept.schedule(now);
+            // What was there before is classified in the background, the latest first.
+            if let Some(now) = live {
+                kept.schedule(now);
+            }
             kept.write(tx, key, overrides)?;
         }
         Ok(())
@@ -203,7 +211,8 @@ impl Kept {
     fn write(&mut self, tx: &Transaction<'_>, key: &str, overrides: &Overrides) -> Db<()> {
         let session = &self.session;
         let shown = Shown::of(overrides.get(key), session.manual.as_ref(), self.classified.as_ref());
-        let blocked = session.thread_states[ThreadState::ALL.iter().position(|s| *s == ThreadState::Blocked).unwrap_or(0)];
+        let blocked =
+            session.thread_states[ThreadState::ALL.iter().position(|s| *s == ThreadState::Blocked).unwrap_or(0)];
         tx.prepare_cached(
             "UPDATE sessions SET activity = ?, terminal = ?, open_until = ?, main = ?, delegation = ?, orchestration = ?, system = ?,
              blocked = ?, fold = ?, category = ?, source = ?, shown = ?, classified = ?, classifier = ?, seen = ?, due = ? WHERE id = ?",
@@ -228,8 +237,12 @@ impl Kept {
             self.id,
         ])?;
         for (key, (thread, _)) in self.threads.iter().filter(|(_, (_, changed))| *changed) {
-            tx.prepare_cached("INSERT OR REPLACE INTO threads VALUES (?, ?, ?, ?)")?
-                .execute(params![self.id, key, thread.last_seq, json(thread)])?;
+            tx.prepare_cached("INSERT OR REPLACE INTO threads VALUES (?, ?, ?, ?)")?.execute(params![
+                self.id,
+                key,
+                thread.last_seq,
+                json(thread)
+            ])?;
         }
         // Only what people talked in has a category to be counted.
         if session.messages > 0 {
@@ -284,6 +297,10 @@ impl Kept {
         self.session = session;
         self
     }
+}
+
+fn id_of(tx: &Transaction<'_>, key: &str) -> Db<Option<i64>> {
+    tx.prepare_cached("SELECT id FROM sessions WHERE key = ?")?.query_row([key], |row| row.get(0)).optional()
 }
 
 fn stored_thread(tx: &Transaction<'_>, session: i64, key: &str) -> Db<Option<Thread>> {

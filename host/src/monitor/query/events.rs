@@ -51,7 +51,9 @@ impl Readers {
             None => None,
             Some(id) => db
                 .prepare_cached("SELECT key, shown FROM sessions WHERE id = ?")?
-                .query_row([id], |found| Ok((found.get::<_, String>(0)?, parsed::<Shown>(found.get_ref(1)?.as_str()?)?)))
+                .query_row([id], |found| {
+                    Ok((found.get::<_, String>(0)?, parsed::<Shown>(found.get_ref(1)?.as_str()?)?))
+                })
                 .optional()?,
         };
         Ok(enriched(&bytes, row.seq, Role::ALL[row.role.min(3)], session.as_ref()))
@@ -59,7 +61,12 @@ impl Readers {
 }
 
 /// A line of the log with its place, its role, its work session and that session's category.
-pub(in crate::monitor) fn enriched(bytes: &[u8], seq: i64, role: Role, session: Option<&(String, Shown)>) -> Option<Value> {
+pub(in crate::monitor) fn enriched(
+    bytes: &[u8],
+    seq: i64,
+    role: Role,
+    session: Option<&(String, Shown)>,
+) -> Option<Value> {
     let mut event: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
     if !event.get("data").is_some_and(Value::is_object) {
         event.insert("data".into(), Value::Object(Map::new()));

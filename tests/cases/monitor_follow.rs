@@ -1,0 +1,160 @@
+//! `/ws`: events as they come, from a place on, and what becomes of those who do not read.
+
+use std::time::Duration;
+
+use chela::event::Kind;
+use chela::port::Port;
+use serde_json::{Value, json};
+use support::{TestHost, WebSocket};
+
+async fn follow(host: &TestHost, query: &str) -> WebSocket {
+    let bearer = format!("Bearer {}", host.token);
+    let (path, headers) = (format!("/ws{query}"), [("Authorization", bearer.as_str())]);
+    let socket = WebSocket::connect(host.address(Port::Monitor), &path, &headers).await;
+    socket.unwrap_or_else(|refused| panic!("refused: {refused:?}"))
+}
+
+/// The next event of this type, with its envelope; others are passed over.
+async fn next_of(socket: &mut WebSocket, kind: &str) -> Value {
+    loop {
+        let told = tokio::time::timeout(Duration::from_secs(10), socket.next());
+        let told = told.await.expect("within ten seconds").expect("an envelope");
+        if told["type"] == "event" && told["data"]["type"] == kind {
+            return told;
+        }
+    }
+}
+
+fn emit(host: &TestHost, n: u64) {
+    host.emit("eden", Kind::TaskUpdated, json!({ "n": n, "taskId": "task_1", "workSessionId": "ws_1" }));
+}
+
+#[test]
+fn a_follower_is_told_what_happens_with_its_place_and_its_session() {
+    let host = TestHost::start();
+    // The index is there once this answers.
+    host.get("/api/stats");
+    let mut socket = host.block_on(follow(&host, ""));
+    emit(&host, 1);
+    let told = host.block_on(next_of(&mut socket, "task.updated"));
+    assert_eq!((&told["agentId"], &told["taskId"]), (&json!("eden"), &json!("task_1")));
+    assert_eq!((&told["data"]["data"]["n"], &told["data"]["data"]["workSessionId"]), (&json!(1), &json!("ws_1")));
+    assert_eq!(told["seq"], told["data"]["seq"]);
+    assert!(told["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')));
+    let meaning = host.block_on(socket.next()).expect("an envelope");
+    assert_eq!(
+        (&meaning["type"], &meaning["data"]["event"], &meaning["seq"]),
+        (&json!("task_update"), &json!("updated"), &told["seq"])
+    );
+    // What a follower was told, the API knows.
+    let (_, page) = host.get("/api/events?taskId=task_1");
+    assert_eq!(page["events"][0]["seq"], told["seq"]);
+}
+
+#[test]
+fn a_follower_goes_on_where_it_was_also_after_a_restart() {
+    let host = TestHost::start();
+    host.get("/api/stats");
+    (1..=20).for_each(|n| emit(&host, n));
+    let (_, page) = support::eventually("all are indexed", || {
+        let (status, page) = host.get("/api/events?taskId=task_1&limit=20");
+        (page["events"].as_array().map(Vec::len) == Some(20)).then_some((status, page))
+    });
+    let fifth = page["events"][15]["seq"].as_i64().expect("a place");
+    assert_eq!(page["events"][15]["data"]["n"], 5);
+    let rest = |host: &TestHost| {
+        host.block_on(async {
+            let mut socket = follow(host, &format!("?since={fifth}")).await;
+            let mut seen = Vec::new();
+            for _ in 0..15 {
+                seen.push(next_of(&mut socket, "task.updated").await["data"]["data"]["n"].as_u64().expect("a number"));
+            }
+            seen
+        })
+    };
+    assert_eq!(rest(&host), (6..=20).collect::<Vec<_>>());
+    let again = TestHost::start_in(host.stop()).unwrap_or_else(|(error, _)| panic!("it starts again: {error}"));
+    assert_eq!(rest(&again), (6..=20).collect::<Vec<_>>());
+}
+
+#[test]
+fn many_follow_and_none_misses_an_event_while_those_who_do_not_read_are_let_go_with_a_reason() {
+    const EVENTS: u64 = 4_000;
+    let host = TestHost::start();
+    host.get("/api/stats");
+    let (mut readers, mut stalled) = (Vec::new(), Vec::new());
+    for _ in 0..20 {
+        readers.push(host.block_on(follow(&host, "")));
+    }
+    for _ in 0..2 {
+        stalled.push(host.block_on(follow(&host, "")));
+    }
+    let bus = host.app().bus().clone();
+    let clock = host.clock.clone();
+    let reading: Vec<_> = readers
+        .into_iter()
+        .map(|mut socket| {
+            host.spawn(async move {
+                for n in 0..EVENTS {
+                    let told = next_of(&mut socket, "a2a.delivery").await;
+                    assert_eq!(told["data"]["data"]["n"], n, "in order, none missing");
+                }
+            })
+        })
+        .collect();
+    host.block_on(async {
+        for n in 0..EVENTS {
+            let facts = chela::bus::data(json!({ "n": n, "text": "x".repeat(200) }));
+            bus.emit_event(chela::event::Event::of("eden", Kind::A2aDelivery, clock.now(), facts)).expect("taken");
+            if n % 100 == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        for reader in reading {
+            reader.await.expect("a reader sees everything");
+        }
+    });
+    for mut socket in stalled {
+        let (count, reason) = host.block_on(async {
+            // It wakes up after the gateway's patience is over.
+            tokio::time::sleep(Duration::from_secs(6)).await;
+            let mut count = 0;
+            while socket.next().await.is_some() {
+                count += 1;
+            }
+            (count, socket.closed())
+        });
+        assert!(count < EVENTS, "it was let go before the end");
+        let reason = reason.expect("a reason");
+        assert!(reason.contains("too slow") && reason.contains("since="), "{reason}");
+    }
+}
+
+#[test]
+fn followers_are_told_that_the_gateway_stops() {
+    let host = TestHost::start();
+    host.get("/api/stats");
+    let mut socket = host.block_on(follow(&host, ""));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let waiting = runtime.spawn(async move {
+        while socket.next().await.is_some() {}
+        socket.closed()
+    });
+    drop(host.stop());
+    let reason = runtime.block_on(waiting).expect("it ends");
+    assert!(reason.expect("a reason").contains("reconnect"));
+}
+
+#[test]
+fn what_is_no_place_or_no_token_is_refused() {
+    let host = TestHost::start();
+    let refused = |path: &str, headers: &[(&str, &str)]| {
+        let socket = host.block_on(WebSocket::connect(host.address(Port::Monitor), path, headers));
+        socket.map(|_| ()).expect_err("refused").status
+    };
+    let bearer = format!("Bearer {}", host.token);
+    assert_eq!(refused("/ws", &[]), 401);
+    assert_eq!(refused("/ws?since=then", &[("Authorization", &bearer)]), 400);
+    assert_eq!(refused("/ws?from=5", &[("X-Task-Monitor-Token", &host.token)]), 400);
+    assert_eq!(refused("/ws", &[("Authorization", &bearer), ("Origin", "https://evil.example")]), 403);
+}

@@ -1,0 +1,181 @@
+//! The index: made from the log, made again when it is missing, of another version or broken, and never older than what was acknowledged.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use support::events::{event, old_system, with_log};
+use support::{TestDir, TestHost, guest, path_of};
+
+const NOW: u64 = 1_700_000_000_000;
+
+fn start(dir: TestDir) -> TestHost {
+    TestHost::start_at(dir, NOW).unwrap_or_else(|(error, _)| panic!("it starts: {error}"))
+}
+
+/// Everything the API shows of sessions and of the events of agents, but for what depends on when it was asked.
+fn shown(host: &TestHost) -> Value {
+    let (_, sessions) = host.get("/api/work-sessions?limit=500");
+    let details: Vec<Value> = sessions["workSessions"]
+        .as_array()
+        .expect("sessions")
+        .iter()
+        .map(|session| {
+            let mut detail =
+                host.get(&format!("/api/work-sessions/{}", session["workSessionId"].as_str().expect("an id"))).1;
+            for field in [
+                "collabCategory",
+                "collabSecondary",
+                "collabSubTags",
+                "categoryConfidence",
+                "categorySource",
+                "categoryVersion",
+                "categoryReason",
+            ] {
+                detail.as_object_mut().expect("an object").remove(field);
+            }
+            detail
+        })
+        .collect();
+    json!(details)
+}
+
+fn log_of(sessions: u64) -> Vec<Value> {
+    let mut lines = Vec::new();
+    for n in 0..sessions * 6 {
+        let session = format!("ws_{}", n % sessions);
+        let data = json!({ "workSessionId": session, "conversationId": format!("c{}", n % (2 * sessions)), "fromAgent": "eden", "toAgent": "seum",
+            "message": format!("메시지 {n}"), "eventRole": "conversation.main", "taskId": format!("task_{}", n % 7) });
+        lines.push(event(["a2a.send", "a2a.response", "a2a.complete"][(n % 3) as usize], NOW - 1_000_000 + n, data));
+    }
+    lines
+}
+
+#[test]
+fn an_index_that_is_missing_broken_or_of_another_version_is_made_again_and_shows_the_same() {
+    let host = start(with_log(&log_of(40)));
+    let before = shown(&host);
+    assert_eq!(before.as_array().map(Vec::len), Some(40));
+    let mut dir = host.stop();
+    let damage: [(&str, fn(&std::path::Path)); 4] = [
+        ("missing", |path| fs::remove_dir_all(path.parent().expect("a folder")).expect("removed")),
+        ("not a database", |path| fs::write(path, "nonsense").expect("written")),
+        ("empty", |path| fs::write(path, "").expect("written")),
+        ("of another version", |path| {
+            let mut bytes = fs::read(path).expect("readable");
+            // Where SQLite keeps the number that an application gives its layout.
+            bytes[60..64].copy_from_slice(&9_999_u32.to_be_bytes());
+            fs::write(path, bytes).expect("written");
+        }),
+    ];
+    for (what, harm) in damage {
+        harm(&dir.state.event_index());
+        let host = start(dir);
+        assert_eq!(shown(&host), before, "{what}");
+        dir = host.stop();
+    }
+}
+
+#[test]
+fn a_log_that_was_replaced_is_read_anew() {
+    let host = start(with_log(&log_of(5)));
+    assert_eq!(shown(&host).as_array().map(Vec::len), Some(5));
+    let dir = host.stop();
+    support::events::write_log(&dir, &log_of(9)[20..]);
+    let host = start(dir);
+    assert_eq!(shown(&host).as_array().map(Vec::len), Some(9));
+}
+
+#[test]
+fn a_session_that_grows_over_restarts_adds_up_as_if_read_at_once() {
+    use std::io::Write;
+    let lines = log_of(12);
+    let whole = shown(&start(with_log(&lines)));
+    let mut dir = with_log(&lines[..10]);
+    for part in [10..25, 25..50, 50..72] {
+        let host = start(dir);
+        host.get("/api/stats");
+        dir = host.stop();
+        let mut log = fs::OpenOptions::new().append(true).open(dir.state.event_log()).expect("opens");
+        lines[part].iter().for_each(|line| writeln!(log, "{line}").expect("written"));
+    }
+    let placeless = |value: &Value| {
+        let mut value = value.clone();
+        for session in value.as_array_mut().expect("sessions") {
+            session["lastSeq"] = json!(0);
+            session["threads"]
+                .as_array_mut()
+                .expect("threads")
+                .iter_mut()
+                .for_each(|thread| thread["lastSeq"] = json!(0));
+        }
+        value
+    };
+    assert_eq!(placeless(&shown(&start(dir))), placeless(&whole), "between the lines are those of the gateways");
+}
+
+#[test]
+fn lines_that_are_no_events_are_counted_and_harm_no_other() {
+    let dir = old_system();
+    let mut log = fs::read(dir.state.event_log()).expect("readable");
+    log.extend_from_slice(b"\xff\xfe not text\n{\"type\":\"a2a.send\",\"ts\":1}\n[1,2]\n{\"ts\":5}\n\n");
+    log.extend_from_slice(
+        format!("{{\"type\":\"big\",\"ts\":2,\"data\":{{\"message\":\"{}\"}}}}\n", "x".repeat(10 * 1024 * 1024))
+            .as_bytes(),
+    );
+    log.extend_from_slice(
+        b"{\"type\":\"after.the.big.one\",\"ts\":1771310000000,\"data\":{\"workSessionId\":\"ws_late\"}}\n",
+    );
+    fs::write(dir.state.event_log(), log).expect("written");
+    let host = start(dir);
+    let (_, page) = host.get("/api/events?workSessionId=ws_late");
+    assert_eq!(page["events"][0]["type"], "after.the.big.one");
+    let (_, health) = host.get("/api/health");
+    assert_eq!(health["monitor"]["malformedLines"], 1 + 4, "{health}");
+}
+
+#[test]
+fn a_clock_that_was_set_back_or_far_ahead_hides_nothing() {
+    let talk = |n: u64| json!({ "workSessionId": format!("ws_{n}"), "fromAgent": "a", "toAgent": "b", "message": "말", "eventRole": "conversation.main" });
+    let year = 365 * 24 * 3_600_000_u64;
+    let host = start(with_log(&[
+        event("a2a.send", NOW - 5_000, talk(1)),
+        event("a2a.send", NOW + year, talk(2)),
+        event("a2a.send", NOW - 3_000, talk(3)),
+        event("a2a.send", NOW - 4_000, talk(4)),
+    ]));
+    let since = |ms: u64| {
+        let (_, page) = host.get(&format!("/api/events?role=conversation.main&since={ms}"));
+        let rows = page["events"].as_array().expect("events").iter();
+        rows.map(|event| event["data"]["workSessionId"].as_str().expect("an id").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(since(NOW - 5_000), ["ws_1", "ws_2", "ws_3", "ws_4"], "in the order of the log");
+    assert_eq!(since(NOW - 3_500), ["ws_2", "ws_3"]);
+    assert_eq!(since(NOW), ["ws_2"]);
+    let (_, page) = host.get("/api/work-sessions?status=ACTIVE");
+    assert_eq!(page["workSessions"].as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn another_classifier_classifies_again_without_a_change_of_the_log() {
+    let mut lines = log_of(70);
+    for line in &mut lines {
+        line["data"]["message"] = json!("배포 후 장애 대응이 필요합니다. 서버를 재시작하고 롤백하세요.");
+    }
+    let host = start(with_log(&lines));
+    let of_category = |key: &str| {
+        host.get(&format!("/api/work-sessions?viewCategory={key}&limit=500")).1["workSessions"]
+            .as_array()
+            .map_or(0, Vec::len)
+    };
+    host.eventually("all are classified", || (of_category("infra_ops") == 70).then_some(()));
+    let log = fs::read(host.dir.state.event_log()).expect("readable");
+    host.load("classifier", &path_of(&guest("steady")), json!({ "category": "biz_strategy" })).expect("loaded");
+    host.eventually("all are classified again", || (of_category("biz_strategy") == 70).then_some(()));
+    assert_eq!(of_category("infra_ops"), 0);
+    let after = fs::read(host.dir.state.event_log()).expect("readable");
+    assert!(after.starts_with(&log), "the log only grows");
+    let (_, health) = host.get("/api/health");
+    assert_eq!(health["monitor"]["leftToClassify"], 0);
+    let decided = host.told("policy.decided").len();
+    assert!(decided < 20, "what was there before is classified without an event for each: {decided}");
+}
