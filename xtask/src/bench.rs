@@ -14,6 +14,8 @@ pub enum Area {
     Gateway,
     /// What a policy costs, how good the classifier is, what swaps and loops do to others
     Plugins,
+    /// What an emit costs, what the index costs and gives, and how many may follow
+    Events,
 }
 
 pub fn run(area: Area, json: bool) -> Result<()> {
@@ -21,6 +23,7 @@ pub fn run(area: Area, json: bool) -> Result<()> {
     let figures = match area {
         Area::Gateway => gateway::run(&binary)?,
         Area::Plugins => plugins::run(&binary)?,
+        Area::Events => plugins::inside(&binary, "events")?.into(),
     };
     if json {
         println!("{figures}");

@@ -22,12 +22,17 @@ const TASKS_MAX: usize = 16;
 /// Of the messages of a session, so many of its beginning and of its end are shown to the classifier.
 const FIRST_TEXTS: usize = 2;
 const LAST_TEXTS: usize = 6;
-/// Each so long that all of them fit into 4 KiB.
+/// Each cut so that all of them fit into 4 KiB.
 const TEXT_BYTES: usize = 512;
+
+/// Where the line of a message lies, and how long it is: the text itself stays in the log.
+pub(super) type Spot = (i64, u32);
 
 /// An event as the fold takes it.
 pub(super) struct Fact<'a> {
     pub(super) seq: i64,
+    /// Bytes of the line.
+    pub(super) len: u32,
     pub(super) role: Role,
     pub(super) line: &'a Line<'a>,
 }
@@ -80,52 +85,86 @@ pub(super) struct Manual {
     pub(super) sub_tags: Vec<String>,
 }
 
+/// The names are short because there are many of these in the index.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Session {
+    #[serde(rename = "f")]
     pub(super) first_ts: u64,
+    #[serde(rename = "l")]
     pub(super) last_ts: u64,
+    #[serde(rename = "q")]
     pub(super) last_seq: i64,
     /// The time of the last event that counts as activity; 0 before the first.
+    #[serde(rename = "a")]
     pub(super) activity: u64,
     /// That event ended something.
+    #[serde(rename = "t", skip_serializing_if = "is_default")]
     pub(super) terminal: bool,
     /// Sends and spawns without an end, and since when.
+    #[serde(rename = "o", skip_serializing_if = "is_default")]
     open: BTreeMap<String, u64>,
+    #[serde(rename = "e")]
     pub(super) events: u64,
     /// By the order of [`Role::ALL`].
+    #[serde(rename = "r")]
     pub(super) roles: [u64; 4],
+    #[serde(rename = "y")]
     pub(super) types: BTreeMap<String, u64>,
+    #[serde(rename = "p", skip_serializing_if = "is_default")]
     pub(super) participants: Vec<String>,
+    #[serde(rename = "b", skip_serializing_if = "is_default")]
     label: Option<String>,
+    #[serde(rename = "g", skip_serializing_if = "is_default")]
     goal: Option<String>,
+    #[serde(rename = "m", skip_serializing_if = "is_default")]
     first_message: Option<String>,
+    #[serde(rename = "k", skip_serializing_if = "is_default")]
     pub(super) tasks: Vec<String>,
+    #[serde(rename = "i", skip_serializing_if = "is_default")]
     task_titles: Vec<String>,
+    #[serde(rename = "v", skip_serializing_if = "is_default")]
     pub(super) previous: Option<String>,
     /// Messages of its main conversations.
+    #[serde(rename = "n")]
     pub(super) messages: u64,
-    first_texts: Vec<String>,
-    last_texts: VecDeque<String>,
+    #[serde(rename = "x", skip_serializing_if = "is_default")]
+    first_texts: Vec<Spot>,
+    #[serde(rename = "z", skip_serializing_if = "is_default")]
+    last_texts: VecDeque<Spot>,
+    #[serde(rename = "c", skip_serializing_if = "is_default")]
     pub(super) manual: Option<Manual>,
     /// By the order of [`ThreadState::ALL`].
+    #[serde(rename = "s")]
     pub(super) thread_states: [u32; 3],
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Thread {
-    pub(super) conversation: Option<String>,
+    #[serde(rename = "p", skip_serializing_if = "is_default")]
     pub(super) participants: Vec<String>,
+    #[serde(rename = "f")]
     pub(super) first_ts: u64,
+    #[serde(rename = "l")]
     pub(super) last_ts: u64,
-    pub(super) last_seq: i64,
+    #[serde(rename = "e")]
     pub(super) events: u64,
+    #[serde(rename = "n", skip_serializing_if = "is_default")]
     pub(super) messages: u64,
+    #[serde(rename = "r")]
     pub(super) roles: [u64; 4],
+    #[serde(rename = "s", skip_serializing_if = "is_default")]
     pub(super) state: ThreadState,
-    pub(super) last_text: Option<String>,
-    pub(super) last_from: Option<String>,
+    #[serde(rename = "m", skip_serializing_if = "is_default")]
+    pub(super) last_message: Option<Spot>,
+    /// Kept beside it in the index.
+    #[serde(skip)]
+    pub(super) last_seq: i64,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 pub(super) fn place(role: Role) -> usize {
@@ -139,7 +178,7 @@ pub(super) fn place(role: Role) -> usize {
 
 impl Session {
     pub(super) fn add(&mut self, fact: &Fact<'_>, thread_key: &str) {
-        let Fact { seq, role, line } = *fact;
+        let Fact { seq, role, line, .. } = *fact;
         if self.events == 0 {
             self.first_ts = line.ts;
         }
@@ -222,20 +261,19 @@ impl Session {
     }
 
     fn take_text(&mut self, fact: &Fact<'_>) {
-        let Some(text) = fact.line.text().filter(|_| fact.role == Role::Conversation && is_message(&fact.line.kind))
-        else {
+        if fact.role != Role::Conversation || !is_message(&fact.line.kind) || fact.line.text().is_none() {
             return;
-        };
+        }
         self.messages += 1;
-        let text = cut(text, TEXT_BYTES);
+        let spot = (fact.seq, fact.len);
         if self.first_texts.len() < FIRST_TEXTS {
-            self.first_texts.push(text);
+            self.first_texts.push(spot);
             return;
         }
         if self.last_texts.len() >= LAST_TEXTS {
             self.last_texts.pop_front();
         }
-        self.last_texts.push_back(text);
+        self.last_texts.push_back(spot);
     }
 
     /// A thread of this session went from one state to another; none before it was there.
@@ -257,10 +295,11 @@ impl Session {
         own.cloned().unwrap_or_else(|| title::NONE.to_owned())
     }
 
-    /// What the classifier is shown; none while nobody has said anything.
-    pub(super) fn conversation(&self) -> Option<Conversation> {
+    /// What the classifier is shown, its messages read from the log; none while nobody has said anything.
+    pub(super) fn conversation(&self, text_at: impl Fn(Spot) -> Option<String>) -> Option<Conversation> {
+        let spots = self.first_texts.iter().chain(&self.last_texts);
         (self.messages > 0).then(|| Conversation {
-            texts: self.first_texts.iter().chain(&self.last_texts).cloned().collect(),
+            texts: spots.filter_map(|spot| text_at(*spot)).map(|text| cut(&text, TEXT_BYTES)).collect(),
             participants: self.participants.clone(),
             tags: self.task_titles.clone(),
         })
@@ -280,10 +319,9 @@ pub(super) fn status(activity: u64, terminal: bool, open_until: u64, now: u64) -
 
 impl Thread {
     pub(super) fn add(&mut self, fact: &Fact<'_>) {
-        let Fact { seq, role, line } = *fact;
+        let Fact { seq, role, line, .. } = *fact;
         if self.events == 0 {
             self.first_ts = line.ts;
-            self.conversation = line.data.conversation_id.get().map(|id| cut(id, 256));
         }
         self.first_ts = self.first_ts.min(line.ts);
         self.last_ts = self.last_ts.max(line.ts);
@@ -302,10 +340,9 @@ impl Thread {
             "a2a.complete" if self.state != ThreadState::Blocked => ThreadState::Resolved,
             _ => self.state,
         };
-        if let Some(text) = line.text().filter(|_| is_message(&line.kind)) {
+        if is_message(&line.kind) && line.text().is_some() {
             self.messages += 1;
-            self.last_text = Some(title::preview(text));
-            self.last_from = line.from().map(|name| cut(name, 128));
+            self.last_message = Some((seq, fact.len));
         }
     }
 }

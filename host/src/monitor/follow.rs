@@ -14,7 +14,7 @@ use super::index::Mark;
 use super::line::LINE_BYTES_MAX;
 
 /// So much is read at once; more than any line that is taken.
-const CHUNK_BYTES: usize = 4 * 1024 * 1024;
+const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 /// So much of a segment's beginning tells it from another.
 const HEAD_BYTES: usize = 256;
 /// A place in a segment is told by 32 bits.

@@ -12,7 +12,6 @@ use super::category::{Classified, Overrides, Shown};
 use super::fold;
 use super::line::Line;
 use crate::event::Role;
-use crate::policy::Conversation;
 use sessions::Sessions;
 pub(super) use sessions::parsed;
 
@@ -145,8 +144,12 @@ impl Index {
         let tx = self.db.transaction()?;
         let mut new = Vec::with_capacity(entries.len());
         let mut daily: HashMap<(u64, Role, How), u64> = HashMap::new();
+        let mut known = tx.prepare_cached("INSERT OR IGNORE INTO ids VALUES (?, ?)")?;
+        let mut insert = tx.prepare_cached("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)")?;
+        let mut name = tx.prepare_cached("INSERT OR IGNORE INTO subjects VALUES (?, ?)")?;
+        let mut spell = tx.prepare_cached("INSERT INTO texts (rowid, text) VALUES (?, ?)")?;
         for (at, entry) in entries.iter().enumerate() {
-            if is_known(&tx, entry)? {
+            if is_known(&mut known, entry)? {
                 continue;
             }
             new.push(at);
@@ -160,7 +163,7 @@ impl Index {
             }
             let session = self.sessions.place(&tx, entry)?;
             let kind = word(&tx, &mut self.words, &entry.line.kind)?;
-            tx.prepare_cached("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)")?.execute(params![
+            insert.execute(params![
                 entry.seq,
                 signed(entry.bytes.len() as u64),
                 signed(entry.line.ts),
@@ -173,14 +176,13 @@ impl Index {
             let subjects = [("task", data.task_id.get()), ("job", data.job_id.get())];
             for (kind, id) in subjects.into_iter().filter_map(|(kind, id)| Some((kind, id?))) {
                 let subject = word(&tx, &mut self.words, &subject(kind, id))?;
-                tx.prepare_cached("INSERT OR IGNORE INTO subjects VALUES (?, ?)")?
-                    .execute(params![subject, entry.seq])?;
+                name.execute(params![subject, entry.seq])?;
             }
             if let Some(text) = entry.line.text() {
-                tx.prepare_cached("INSERT INTO texts (rowid, text) VALUES (?, ?)")?
-                    .execute(params![entry.seq, text])?;
+                spell.execute(params![entry.seq, text])?;
             }
         }
+        drop((known, insert, name, spell));
         for ((day, role, how), events) in daily {
             tx.prepare_cached(
                 "INSERT INTO daily_roles VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET events = events + excluded.events",
@@ -334,8 +336,12 @@ impl Index {
     /// Makes the ways by which queries find rows; from then on the index counts as filled.
     pub(super) fn finish(&mut self) -> Result<(), IndexError> {
         let finished = self.db.execute_batch(include_str!("index/ways.sql")).and_then(|()| {
-            self.db.execute("INSERT OR REPLACE INTO meta VALUES ('filled', 1)", [])?;
-            self.db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.db.cache_flush()?;
+            let flushed = std::fs::File::open(&self.path).and_then(|file| file.sync_all());
+            flushed.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+            // Everything is on the disk: from here on, changes are kept by a log of their own.
+            configure(&self.db)?;
+            self.db.execute("INSERT OR REPLACE INTO meta VALUES ('filled', 1)", [])
         });
         self.wrap(finished)?;
         self.filled = true;
@@ -346,14 +352,13 @@ impl Index {
 /// A session whose category is to be found.
 pub(super) struct Unclassified {
     pub(super) key: String,
-    pub(super) conversation: Option<Conversation>,
+    pub(super) session: fold::Session,
     /// Because it has news, not because the classifier is another.
     pub(super) news: bool,
 }
 
 fn unclassified(row: &rusqlite::Row<'_>) -> Db<Unclassified> {
-    let session: fold::Session = parsed(row.get_ref(1)?.as_str()?)?;
-    Ok(Unclassified { key: row.get(0)?, conversation: session.conversation(), news: row.get(2)? })
+    Ok(Unclassified { key: row.get(0)?, session: parsed(row.get_ref(1)?.as_str()?)?, news: row.get(2)? })
 }
 
 fn rows_of<T>(rows: impl Iterator<Item = Db<T>>) -> Db<Vec<T>> {
@@ -377,7 +382,14 @@ fn open_filled(path: &Path) -> Db<Option<Connection>> {
 
 fn create(path: &Path) -> Db<Connection> {
     let db = Connection::open(path)?;
-    configure(&db)?;
+    // What is cut off while it is filled is made again, so nothing needs to be undone or to survive until it is finished.
+    db.pragma_update(None, "page_size", 8192)?;
+    db.pragma_update(None, "threads", 2)?;
+    db.pragma_update(None, "journal_mode", "OFF")?;
+    db.pragma_update(None, "synchronous", "OFF")?;
+    db.pragma_update(None, "cache_size", -64 * 1024)?;
+    db.pragma_update(None, "temp_store", "MEMORY")?;
+    db.set_prepared_statement_cache_capacity(64);
     db.execute_batch(include_str!("index/schema.sql"))?;
     // Words of many messages are gathered before they are written.
     db.execute("INSERT INTO texts (texts, rank) VALUES ('hashsize', 16777216)", [])?;
@@ -406,9 +418,8 @@ fn remove(path: &Path) {
 }
 
 /// Whether an event with this id came before. Lines of foreign writers have none and are never the same.
-fn is_known(tx: &Transaction<'_>, entry: &Entry<'_>) -> Db<bool> {
+fn is_known(insert: &mut rusqlite::CachedStatement<'_>, entry: &Entry<'_>) -> Db<bool> {
     let Some(id) = entry.line.id.as_deref() else { return Ok(false) };
-    let mut insert = tx.prepare_cached("INSERT OR IGNORE INTO ids VALUES (?, ?)")?;
     let changed = match uuid::Uuid::try_parse(id) {
         Ok(id) => insert.execute(params![id.as_bytes().as_slice(), entry.seq])?,
         Err(_) => insert.execute(params![fold::cut(id, 512).as_bytes(), entry.seq])?,

@@ -9,8 +9,9 @@ use chela_storage::Catalogue;
 use tokio::sync::oneshot;
 
 use super::classifier::Classifier;
+use super::fold::Spot;
 use super::follow::{Chunk, Follower, Next};
-use super::index::{Entry, How, Index, IndexError};
+use super::index::{Entry, How, Index, IndexError, Unclassified};
 use super::line::Line;
 use super::live::Told;
 use super::overrides::{self, OverrideError};
@@ -236,23 +237,33 @@ impl Service {
             self.shared.set_left(0);
             return Ok(Step::Idle);
         }
-        let (news, old): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|session| session.news);
         let mut answers = Vec::new();
-        for session in news {
-            let conversations = session.conversation.into_iter().collect();
-            let answer = self.classifier.categories(conversations, Some(&session.key), now).pop();
-            answers.push((session.key, answer));
+        let (mut keys, mut conversations) = (Vec::new(), Vec::new());
+        for Unclassified { key, session, news } in waiting {
+            state.left = state.left.saturating_sub(u64::from(!news));
+            match session.conversation(|spot| self.text_at(spot)) {
+                None => answers.push((key, None)),
+                Some(conversation) if news => {
+                    let answer = self.classifier.categories(vec![conversation], Some(&key), now).pop();
+                    answers.push((key, answer));
+                }
+                Some(conversation) => {
+                    keys.push(key);
+                    conversations.push(conversation);
+                }
+            }
         }
-        state.left = state.left.saturating_sub(old.len() as u64);
-        let (spoken, silent): (Vec<_>, Vec<_>) = old.into_iter().partition(|session| session.conversation.is_some());
-        let (keys, conversations): (Vec<_>, Vec<_>) =
-            spoken.into_iter().map(|session| (session.key, session.conversation.unwrap_or_default())).unzip();
         let mut found = self.classifier.categories(conversations, None, now).into_iter();
         answers.extend(keys.into_iter().map(|key| (key, found.next())));
-        answers.extend(silent.into_iter().map(|session| (session.key, None)));
         state.index.classify(answers, number, &overrides.entries)?;
         self.shared.set_left(state.left);
         Ok(Step::Busy)
+    }
+
+    /// The text of a message; none when its segment is gone.
+    fn text_at(&self, (seq, len): Spot) -> Option<String> {
+        let bytes = self.shared.readers.lines.read(seq, len as usize).ok()?;
+        Line::parse(&bytes)?.text().map(str::to_owned)
     }
 
     fn set_override(

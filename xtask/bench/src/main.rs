@@ -1,5 +1,6 @@
 //! Measures rooms of the host from inside, in a release build. `cargo xtask bench` calls it; progress goes to standard error.
 
+mod events;
 mod gateway;
 mod plugins;
 
@@ -14,6 +15,7 @@ fn main() -> Result<()> {
     let guests = arguments.next().map(PathBuf::from);
     let figures = match area.as_deref() {
         Some("plugins") => plugins::run(&binary, guests.as_deref())?,
+        Some("events") => events::run(&binary)?,
         other => bail!("there is no area {other:?}"),
     };
     println!("{figures}");

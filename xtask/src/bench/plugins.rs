@@ -18,7 +18,7 @@ const ROUNDS: usize = 10;
 const COMPONENTIZE: &str = "@bytecodealliance/componentize-js@0.23";
 
 pub fn run(binary: &Path) -> Result<Value> {
-    let mut figures = inside(binary)?;
+    let mut figures = inside(binary, "plugins")?;
     let held_out = accuracy::measure("{}", None)?;
     let alone = accuracy::measure(r#"{"learned": false}"#, None)?;
     figures.insert("rules_items".into(), json!(held_out.items));
@@ -37,10 +37,10 @@ pub fn run(binary: &Path) -> Result<Value> {
 }
 
 /// What is measured inside a process of its own, in a release build.
-fn inside(binary: &Path) -> Result<Map<String, Value>> {
+pub fn inside(binary: &Path, area: &str) -> Result<Map<String, Value>> {
     succeed(cargo().args(["build", "--release", "--package", "chela-bench"]))?;
     let mut command = Command::new(binary.with_file_name("chela-bench"));
-    command.arg("plugins").arg(binary).arg(target().join("guests"));
+    command.arg(area).arg(binary).arg(target().join("guests"));
     command.stderr(std::process::Stdio::inherit());
     let figures = printed(&mut command).context("chela-bench failed")?;
     serde_json::from_str(&figures).context("chela-bench printed no object")

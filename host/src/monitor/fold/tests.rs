@@ -17,7 +17,7 @@ fn fold(events: &[(&str, u64, Value)]) -> (Session, BTreeMap<String, Thread>) {
         } else {
             Role::Conversation
         });
-        let fact = Fact { seq: i64::try_from(at).expect("few"), role, line: &line };
+        let fact = Fact { seq: i64::try_from(at).expect("few"), len: 1, role, line: &line };
         let key = thread_key(&line);
         session.add(&fact, &key);
         let thread = threads.entry(key).or_default();
@@ -128,13 +128,14 @@ fn the_classifier_sees_the_first_two_and_last_six_messages_of_main_conversations
         .collect();
     events.push(("a2a.send", 20, json!({ "message": "aside", "eventRole": "delegation.subagent" })));
     events.push(("task.started", 21, json!({ "title": "결제" })));
-    let conversation = fold(&events).0.conversation().expect("something was said");
+    let text_at = |(seq, _): Spot| Some(events[usize::try_from(seq).expect("few")].2["message"].as_str()?.to_owned());
+    let conversation = fold(&events).0.conversation(text_at).expect("something was said");
     assert_eq!(conversation.texts, ["m0", "m1", "m6", "m7", "m8", "m9", "m10", "m11"]);
     assert_eq!((conversation.participants, conversation.tags), (vec!["a".into(), "b".into()], vec!["결제".into()]));
     let long = ("a2a.send", 1, json!({ "message": "가".repeat(4_000) }));
-    let shown = fold(&vec![long; 20]).0.conversation().expect("something was said");
+    let shown = fold(&vec![long; 20]).0.conversation(|_| Some("가".repeat(4_000))).expect("something was said");
     assert!(shown.texts.iter().map(String::len).sum::<usize>() <= 4096);
-    assert_eq!(fold(&[("task.started", 1, json!({}))]).0.conversation(), None);
+    assert_eq!(fold(&[("task.started", 1, json!({}))]).0.conversation(|_| None), None);
 }
 
 #[test]

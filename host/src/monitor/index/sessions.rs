@@ -12,6 +12,8 @@ use crate::monitor::fold::{self, Fact, Session, Thread, ThreadState};
 
 /// Sessions that are kept at hand.
 const KEPT_MAX: usize = 4_096;
+/// Threads of one session that are kept at hand.
+const THREADS_MAX: usize = 64;
 /// A session that has not been asked about since its last message is, after so much silence.
 const SILENCE_MS: u64 = 10_000;
 
@@ -59,7 +61,8 @@ impl Sessions {
         let Some(key) = self.key_of(tx, entry, &thread_key)? else { return Ok(None) };
         self.uses += 1;
         let kept = self.load(tx, &key)?;
-        let fact = Fact { seq: entry.seq, role: entry.role, line };
+        let len = u32::try_from(entry.bytes.len()).unwrap_or(u32::MAX);
+        let fact = Fact { seq: entry.seq, len, role: entry.role, line };
         kept.session.add(&fact, &thread_key);
         let id = kept.id;
         let (thread, changed) = match kept.threads.entry(thread_key) {
@@ -137,8 +140,11 @@ impl Sessions {
     pub(super) fn settle(&mut self) {
         for kept in self.kept.values_mut().filter(|kept| kept.changed) {
             kept.changed = false;
+            kept.threads.values_mut().for_each(|(_, changed)| *changed = false);
             // A thread can be read again; a session of many would fill the memory.
-            kept.threads.clear();
+            if kept.threads.len() > THREADS_MAX {
+                kept.threads.clear();
+            }
         }
         if self.kept.len() > KEPT_MAX {
             let mut uses: Vec<u64> = self.kept.values().map(|kept| kept.used).collect();
@@ -304,8 +310,9 @@ fn id_of(tx: &Transaction<'_>, key: &str) -> Db<Option<i64>> {
 }
 
 fn stored_thread(tx: &Transaction<'_>, session: i64, key: &str) -> Db<Option<Thread>> {
-    let mut find = tx.prepare_cached("SELECT fold FROM threads WHERE session = ? AND key = ?")?;
-    find.query_row(params![session, key], |row| parsed(row.get_ref(0)?.as_str()?)).optional()
+    let mut find = tx.prepare_cached("SELECT fold, last_seq FROM threads WHERE session = ? AND key = ?")?;
+    let read = |row: &rusqlite::Row<'_>| Ok(Thread { last_seq: row.get(1)?, ..parsed(row.get_ref(0)?.as_str()?)? });
+    find.query_row(params![session, key], read).optional()
 }
 
 pub(in crate::monitor) fn parsed<T: serde::de::DeserializeOwned>(text: &str) -> Db<T> {

@@ -12,4 +12,3 @@ CREATE INDEX IF NOT EXISTS sessions_of_system ON sessions (activity, id) WHERE s
 CREATE INDEX IF NOT EXISTS sessions_blocked ON sessions (activity, id) WHERE blocked > 0;
 CREATE INDEX IF NOT EXISTS sessions_by_classifier ON sessions (classifier, activity, id);
 CREATE INDEX IF NOT EXISTS sessions_due ON sessions (due) WHERE due IS NOT NULL;
-CREATE INDEX IF NOT EXISTS threads_by_seq ON threads (session, last_seq);

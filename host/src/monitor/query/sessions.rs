@@ -9,6 +9,8 @@ use crate::event::Role;
 use crate::monitor::category::Shown;
 use crate::monitor::fold::{ARCHIVED_AFTER_MS, Session, Status, Thread, ThreadState, place, status};
 use crate::monitor::index::parsed;
+use crate::monitor::line::Line;
+use crate::monitor::title;
 
 /// Threads that are shown with a session; more are told by their number.
 const THREADS_MAX: i64 = 200;
@@ -44,9 +46,43 @@ impl Readers {
             let found = db.prepare_cached(&sql)?.query_row([key], |row| found(row, now)).optional()?;
             let Some(found) = found else { return Ok(None) };
             let mut summary = found.summary();
-            summary["threads"] = threads(db, found.id)?;
+            summary["threads"] = self.threads(db, found.id)?;
             Ok(Some(summary))
         })
+    }
+}
+
+impl Readers {
+    /// The threads of a session, the latest first.
+    fn threads(&self, db: &Connection, session: i64) -> Result<Value, QueryError> {
+        let mut statement = db.prepare_cached(
+            "SELECT key, fold, last_seq FROM threads WHERE session = ? ORDER BY last_seq DESC LIMIT ?",
+        )?;
+        let rows = statement.query_map([session, THREADS_MAX], |row| {
+            Ok((row.get::<_, String>(0)?, parsed::<Thread>(row.get_ref(1)?.as_str()?)?, row.get::<_, i64>(2)?))
+        })?;
+        let mut shown = Vec::new();
+        for row in rows {
+            let (key, thread, last_seq) = row?;
+            // Of a message whose segment is gone there is nothing to show.
+            let last = thread.last_message.and_then(|(seq, len)| self.lines.read(seq, len as usize).ok());
+            let last = last.as_deref().and_then(Line::parse);
+            shown.push(json!({
+                "conversationId": key.strip_prefix("conv:"),
+                "key": key,
+                "participants": thread.participants,
+                "state": thread.state,
+                "startedAt": thread.first_ts,
+                "lastTs": thread.last_ts,
+                "lastSeq": last_seq,
+                "eventCount": thread.events,
+                "messageCount": thread.messages,
+                "roleCounts": by_role(thread.roles),
+                "lastMessage": last.as_ref().and_then(Line::text).map(title::preview),
+                "lastFrom": last.as_ref().and_then(Line::from),
+            }));
+        }
+        Ok(Value::Array(shown))
     }
 }
 
@@ -151,8 +187,6 @@ pub(super) fn found(row: &Row<'_>, now: u64) -> rusqlite::Result<Found> {
 impl Found {
     pub(super) fn summary(&self) -> Value {
         let session = &self.session;
-        let by_role: Map<String, Value> =
-            Role::ALL.iter().map(|role| (role.as_str().to_owned(), json!(self.roles[place(*role)]))).collect();
         let by_state: Map<String, Value> = ThreadState::ALL
             .iter()
             .zip(session.thread_states)
@@ -168,7 +202,7 @@ impl Found {
             "participants": session.participants,
             "eventCount": session.events,
             "messageCount": session.messages,
-            "roleCounts": by_role,
+            "roleCounts": by_role(self.roles),
             "typeCounts": session.types,
             "threadCounts": by_state,
             "taskIds": session.tasks,
@@ -184,30 +218,9 @@ impl Found {
     }
 }
 
-/// The threads of a session, the latest first.
-fn threads(db: &Connection, session: i64) -> Result<Value, QueryError> {
-    let mut statement =
-        db.prepare_cached("SELECT key, fold FROM threads WHERE session = ? ORDER BY last_seq DESC LIMIT ?")?;
-    let rows = statement.query_map([session, THREADS_MAX], |row| {
-        let thread: Thread = parsed(row.get_ref(1)?.as_str()?)?;
-        let by_role: Map<String, Value> =
-            Role::ALL.iter().map(|role| (role.as_str().to_owned(), json!(thread.roles[place(*role)]))).collect();
-        Ok(json!({
-            "key": row.get::<_, String>(0)?,
-            "conversationId": thread.conversation,
-            "participants": thread.participants,
-            "state": thread.state,
-            "startedAt": thread.first_ts,
-            "lastTs": thread.last_ts,
-            "lastSeq": thread.last_seq,
-            "eventCount": thread.events,
-            "messageCount": thread.messages,
-            "roleCounts": by_role,
-            "lastMessage": thread.last_text,
-            "lastFrom": thread.last_from,
-        }))
-    })?;
-    Ok(Value::Array(rows.collect::<Result<_, _>>()?))
+/// How many events of each role there are.
+fn by_role(counts: [u64; 4]) -> Map<String, Value> {
+    Role::ALL.iter().map(|role| (role.as_str().to_owned(), json!(counts[place(*role)]))).collect()
 }
 
 /// `ACTIVITY.ID` of the last session of a page.
