@@ -1,13 +1,13 @@
 //! Whole files: written beside, flushed, then put in place in one step.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-use crate::fs::DirBuilder;
+use crate::fs::{DirBuilder, File};
 
 /// Who may read a file that we write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,8 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-#[cfg(test)]
+// On real files.
+#[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use super::*;
 

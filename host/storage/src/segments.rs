@@ -3,13 +3,13 @@
 //! Never: knows what a line says (the caller tells when one was written), or flushes again after a flush that failed.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use crate::append::{AppendLog, Repair};
 use crate::atomic::flush_directory;
+use crate::fs::{self, File};
 
 /// The time in a line, in milliseconds since 1970.
 pub type TimeOf = fn(line: &[u8]) -> Option<u64>;
@@ -156,7 +156,9 @@ impl SegmentLog {
         while written < lines.len() {
             let rest = &lines[written..];
             let step = self.make_room(rest, month).and_then(|fitting| {
-                self.active.append_lines(&rest[..fitting - 1]).map_err(|cause| LogError::Append { written: 0, cause })?;
+                self.active
+                    .append_lines(&rest[..fitting - 1])
+                    .map_err(|cause| LogError::Append { written: 0, cause })?;
                 Ok(fitting)
             });
             match step {
@@ -232,6 +234,7 @@ fn first_line(lines: &[u8]) -> usize {
 #[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// Lines of these tests are their own time.
     fn time_of(line: &[u8]) -> Option<u64> {
@@ -266,7 +269,8 @@ mod tests {
         log.append(b"1 a\n2 b\n", 1).expect("appended");
         log.append(b"3 c\n4 d\n5 a long line\n6 e\n", 1).expect("appended");
         assert_eq!(everything(dir.path()), "1 a\n2 b\n3 c\n4 d\n5 a long line\n6 e\n");
-        let expected = ["events.2026-01.1.ndjson", "events.2026-01.2.ndjson", "events.2026-01.3.ndjson", "events.ndjson"];
+        let expected =
+            ["events.2026-01.1.ndjson", "events.2026-01.2.ndjson", "events.2026-01.3.ndjson", "events.ndjson"];
         let found = names(dir.path());
         assert_eq!(found.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), expected);
         assert_eq!(found.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2, 3, 4]);
