@@ -63,6 +63,14 @@ impl DirEntry {
     }
 }
 
+pub fn exists(path: impl AsRef<Path>) -> io::Result<bool> {
+    with(|disk| {
+        let boot = disk.boot;
+        disk.enter_or_fail(boot)?;
+        Ok(disk.find(path.as_ref()).is_ok())
+    })
+}
+
 pub fn read_dir(path: impl AsRef<Path>) -> io::Result<std::vec::IntoIter<io::Result<DirEntry>>> {
     let path = path.as_ref();
     with(|disk| {
