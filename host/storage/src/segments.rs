@@ -216,8 +216,10 @@ impl SegmentLog {
         match AppendLog::create(&self.path) {
             Ok(active) => self.active = active,
             Err(cause) => {
-                // The old one goes on: a log without an active segment would lose what comes.
-                fs::rename(&closed, &self.path).map_err(|cause| self.stop(cause))?;
+                // The old one goes on: a log without an active segment would lose what comes. Its name is certain before more is written:
+                // nobody mends the end of a closed segment.
+                let back = fs::rename(&closed, &self.path).and_then(|()| flush_directory(&self.path));
+                back.map_err(|cause| self.stop(cause))?;
                 return Err(refused(cause));
             }
         }
