@@ -60,19 +60,12 @@ struct World {
 
 /// Runs a seed; the error is the promise that was broken.
 pub fn run(seed: u64, mutant: Option<Mutant>) -> Result<Tally, String> {
-    let plan = Plan::of(seed);
-    let mut disk = Disk::new(seed, plan.faults);
-    disk.mutant = mutant;
-    let mut model = Model::default();
-    if plan.foreign > 0 {
-        model.unsure = place_foreign(&mut disk, plan.foreign).map_err(|error| error.to_string())?;
-    }
-    install(disk);
-    let random = Rng::with_seed(seed);
-    let mut world = World { plan, random, model, token: 0, now: 100, tally: Tally::default() };
-    world.tally.count("seeds");
+    let mut world = World::new(seed, Plan::of(seed), mutant)?;
     for _ in 0..world.plan.lives {
-        world.live()?;
+        let (random, calls) = (&mut world.random, world.plan.calls);
+        let crash = (random.u8(0..5) > 0).then(|| random.u64(1..=calls));
+        world.live(crash)?;
+        world.restart();
     }
     world.last_look()?;
     Ok(world.tally)
@@ -93,13 +86,26 @@ fn place_foreign(disk: &mut Disk, count: usize) -> io::Result<Vec<Vec<u8>>> {
 }
 
 impl World {
-    fn live(&mut self) -> Result<(), String> {
-        let (random, calls) = (&mut self.random, self.plan.calls);
-        with(|disk| disk.faults.crash_at = (random.u8(0..5) > 0).then(|| disk.calls + random.u64(1..=calls)));
+    fn new(seed: u64, plan: Plan, mutant: Option<Mutant>) -> Result<Self, String> {
+        let mut disk = Disk::new(seed, plan.faults);
+        disk.mutant = mutant;
+        let mut model = Model::default();
+        if plan.foreign > 0 {
+            model.unsure = place_foreign(&mut disk, plan.foreign).map_err(|error| error.to_string())?;
+        }
+        install(disk);
+        let random = Rng::with_seed(seed);
+        let mut world = Self { plan, random, model, token: 0, now: 100, tally: Tally::default() };
+        world.tally.count("seeds");
+        Ok(world)
+    }
+
+    /// One process, which ends at the latest with the given call of the file system.
+    fn live(&mut self, crash: Option<u64>) -> Result<(), String> {
+        with(|disk| disk.faults.crash_at = crash.map(|after| disk.calls + after));
         if let Some(log) = self.open()? {
             self.work(log)?;
         }
-        self.restart();
         Ok(())
     }
 
@@ -301,4 +307,33 @@ impl World {
 
 fn file(path: &str) -> Vec<u8> {
     with(|disk| disk.files(Path::new(DIR))).remove(Path::new(path)).unwrap_or_default()
+}
+
+/// A process killed anywhere, the next one stopped by a power cut anywhere: what one left undone the other must not build on.
+#[test]
+fn a_kill_and_then_a_power_cut_around_a_rotation_lose_nothing() {
+    let plan = Plan {
+        faults: Faults { block: 512, ..Faults::default() },
+        lives: 2,
+        steps: 3,
+        calls: 0,
+        segment_bytes: 120,
+        group: 2,
+        long_lines: u32::MAX,
+        months: u32::MAX,
+        foreign: 0,
+    };
+    for (kill, cut) in (1..80).flat_map(|kill| (1..30).map(move |cut| (kill, cut))) {
+        for seed in 0..5 {
+            let mut world = World::new(seed, plan.clone(), None).expect("an empty disk");
+            let mut lives = || {
+                world.live(Some(kill))?;
+                with(|disk| disk.restart(false));
+                world.live(Some(cut))?;
+                with(|disk| disk.restart(true));
+                world.last_look()
+            };
+            assert_eq!(lives(), Ok(()), "killed at call {kill}, power cut at call {cut}, seed {seed}");
+        }
+    }
 }
