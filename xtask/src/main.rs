@@ -52,7 +52,7 @@ enum Task {
     Accuracy,
     /// Write an event log as a team's gateway would have
     GenEvents(generate::Arguments),
-    /// Crash the journal on a simulated disk, seed by seed, in release
+    /// Crash the journal and the event log on a simulated disk, seed by seed, in release
     Simulate {
         #[arg(long, default_value_t = 1_000_000)]
         seeds: u64,

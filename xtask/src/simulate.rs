@@ -10,7 +10,7 @@ use crate::cargo::cargo;
 /// The test binary of the simulation, for any cargo command.
 pub const PACKAGE: [&str; 6] = ["--package", "chela-storage", "--features", "simulation", "--test", "simulation"];
 
-/// Prints `{seeds, crashes, acknowledged, lost, seconds}` as one line of JSON; progress goes to stderr.
+/// Prints `{seeds, log_seeds, crashes, acknowledged, lost, seconds}` as one line of JSON; progress goes to stderr.
 pub fn run(seeds: u64, from: u64) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--release"]).args(PACKAGE);

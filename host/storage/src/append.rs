@@ -1,9 +1,11 @@
 //! A log of lines: appended whole or not at all, repaired of a torn end when opened.
+//! Keeps true: what was refused is not there, also after a power cut, or the caller is told that nobody knows. Never: holds a zero byte.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use crate::atomic::flush_directory;
 use crate::fs::{File, OpenOptions};
 
 /// One appender of one file. The file is plain lines, so that people and other tools can read it, and others may append too.
@@ -17,18 +19,33 @@ pub struct AppendLog {
 /// What opening had to mend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repair {
-    /// Bytes of an unfinished last line, now in the file for such bytes.
+    /// Bytes that a crash left unfinished, now in the file for such bytes.
     pub bytes: u64,
-    /// Where that line began.
+    /// Where their first line began.
     pub offset: u64,
 }
 
+/// Why lines were not appended.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The file is as before, also after a power cut.
+    TakenBack(io::Error),
+    /// Some of it may be there.
+    Unknown(io::Error),
+}
+
+/// So much at the end of a file may be lost in a crash or full of holes. An appender that promises more flushes before it has written more,
+/// but for a single line that is longer. The simulation's lines are small.
+pub(crate) const UNFLUSHED_MAX: usize = if cfg!(feature = "simulation") { 1024 } else { 1024 * 1024 };
+
 impl AppendLog {
-    /// Opens or creates `path`. A last line without its end was torn by a crash: it is moved to `aside`.
+    /// Opens or creates `path`. What a crash has torn is moved to `aside`: a last line without its end, and everything from a hole on that
+    /// it left among the lines not yet flushed. A hole reads as zeros, which no line holds.
     pub fn open(path: &Path, aside: &Path) -> io::Result<(Self, Option<Repair>)> {
         let mut file = options().read(true).open(path)?;
-        let size = file.seek(SeekFrom::End(0))?;
-        let whole = end_of_last_line(&mut file, size)?;
+        let size = file.metadata()?.len();
+        let hole = find_zero(&file, unproven(&file, size)?, size)?;
+        let whole = end_of_last_line(&file, hole.unwrap_or(size))?;
         let repair = (whole < size).then_some(Repair { bytes: size - whole, offset: whole });
         if repair.is_some() {
             file.seek(SeekFrom::Start(whole))?;
@@ -57,6 +74,13 @@ impl AppendLog {
 
     /// Appends several lines at once, joined by line ends; all of them or none.
     pub fn append_lines(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.try_append(lines).map_err(|refusal| match refusal {
+            Refusal::TakenBack(cause) | Refusal::Unknown(cause) => cause,
+        })
+    }
+
+    pub(crate) fn try_append(&mut self, lines: &[u8]) -> Result<(), Refusal> {
+        debug_assert!(!lines.contains(&0), "a zero is the mark of a hole");
         let mut bytes = Vec::with_capacity(lines.len() + 2);
         if self.torn {
             // Ends the torn line, so that it harms no other.
@@ -64,16 +88,14 @@ impl AppendLog {
         }
         bytes.extend_from_slice(lines);
         bytes.push(b'\n');
-        let before = self.file.metadata()?.len();
+        let before = self.len().map_err(Refusal::TakenBack)?;
         match self.file.write_all(&bytes) {
             Ok(()) => {
                 self.torn = false;
                 Ok(())
             }
-            Err(error) => {
-                self.take_back(before, bytes.len() as u64);
-                Err(error)
-            }
+            Err(cause) if self.take_back(before, bytes.len() as u64) => Err(Refusal::TakenBack(cause)),
+            Err(cause) => Err(Refusal::Unknown(cause)),
         }
     }
 
@@ -82,15 +104,44 @@ impl AppendLog {
         self.file.sync_data()
     }
 
-    /// The disk is full or gone: what was written of a line must not stay, but the lines of others must.
-    fn take_back(&mut self, before: u64, attempted: u64) {
-        let Ok(now) = self.file.metadata().map(|facts| facts.len()) else {
+    /// The disk is full or gone: what was written of a line must not stay, but the lines of others must. Flushed as well: what was refused
+    /// must not come back with the next start, nor mix with what is written in its place. False if nobody knows what is there.
+    fn take_back(&mut self, before: u64, attempted: u64) -> bool {
+        let Ok(now) = self.len() else {
             self.torn = true;
-            return;
+            return false;
         };
+        if now == before {
+            return true;
+        }
         let only_ours = now > before && now < before + attempted;
-        self.torn |= now != before && !(only_ours && self.file.set_len(before).is_ok());
+        let taken = only_ours && self.file.set_len(before).is_ok();
+        self.torn |= !taken;
+        taken && self.file.sync_data().is_ok()
     }
+}
+
+/// Makes the whole lines at the end of a log certain. After a flush that failed the kernel calls pages clean which it never wrote, and
+/// shows them until the power is cut; written again they are dirty, and the flush is an honest one.
+pub(crate) fn make_certain(path: &Path) -> io::Result<()> {
+    // Not by the handle that appends, which writes at no other place.
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let size = file.metadata()?.len();
+    write_again(&file, unproven(&file, size)?, size)?;
+    file.sync_all()
+}
+
+/// Writes a part of a file over itself.
+pub(crate) fn write_again(file: &File, from: u64, to: u64) -> io::Result<()> {
+    let mut at = from;
+    let mut bytes = Vec::new();
+    while at < to {
+        bytes.resize(usize::try_from((to - at).min(1024 * 1024)).unwrap_or_default(), 0);
+        file.read_exact_at(&mut bytes, at)?;
+        file.write_all_at(&bytes, at)?;
+        at += bytes.len() as u64;
+    }
+    Ok(())
 }
 
 /// Appends the next `bytes` of `file` to `aside`, durable once it returns. What a full disk took of them is given back: each start tries
@@ -100,6 +151,7 @@ pub(crate) fn keep(file: &File, bytes: u64, aside: &Path) -> io::Result<()> {
     let before = kept.metadata()?.len();
     let copied = io::copy(&mut file.take(bytes), &mut kept);
     let outcome = copied.and_then(|_| kept.write_all(b"\n")).and_then(|()| kept.sync_all());
+    let outcome = outcome.and_then(|()| flush_directory(aside));
     if outcome.is_err() {
         // The first failure is the one to tell.
         let _ = kept.set_len(before);
@@ -113,22 +165,45 @@ fn options() -> OpenOptions {
     options
 }
 
-/// The offset just after the last line end, reading back from the end.
-fn end_of_last_line(file: &mut File, size: u64) -> io::Result<u64> {
-    const STEP: u64 = 64 * 1024;
-    let mut end = size;
-    let mut block = Vec::new();
+/// Where the part begins that a flush may not have reached.
+fn unproven(file: &File, size: u64) -> io::Result<u64> {
+    let last_line = end_of_last_line(file, size.saturating_sub(1))?;
+    Ok(last_line.min(size.saturating_sub(UNFLUSHED_MAX as u64)))
+}
+
+const STEP: u64 = 64 * 1024;
+
+/// The first zero within a part of a file.
+fn find_zero(file: &File, from: u64, to: u64) -> io::Result<Option<u64>> {
+    let mut start = from;
+    while start < to {
+        let block = read_block(file, start, to.min(start + STEP))?;
+        if let Some(at) = block.iter().position(|byte| *byte == 0) {
+            return Ok(Some(start + at as u64));
+        }
+        start += block.len() as u64;
+    }
+    Ok(None)
+}
+
+/// The offset just after the last line end before `end`, reading back from there.
+fn end_of_last_line(file: &File, end: u64) -> io::Result<u64> {
+    let mut end = end;
     while end > 0 {
         let start = end.saturating_sub(STEP);
-        file.seek(SeekFrom::Start(start))?;
-        block.resize(usize::try_from(end - start).unwrap_or_default(), 0);
-        file.read_exact(&mut block)?;
+        let block = read_block(file, start, end)?;
         if let Some(at) = block.iter().rposition(|byte| *byte == b'\n') {
             return Ok(start + at as u64 + 1);
         }
         end = start;
     }
     Ok(0)
+}
+
+fn read_block(file: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
+    let mut block = vec![0; usize::try_from(to - from).unwrap_or_default()];
+    file.read_exact_at(&mut block, from)?;
+    Ok(block)
 }
 
 // On real files.
@@ -158,13 +233,35 @@ mod tests {
         check(&[b"one\n", long.as_slice()].concat(), b"one\n", &[long.as_slice(), b"\n"].concat());
     }
 
+    #[test]
+    fn from_a_hole_on_nothing_is_believed_unless_it_was_flushed_long_ago() {
+        check(b"one\ntw\0\0\0ee\nfour\n", b"one\n", b"tw\0\0\0ee\nfour\n\n");
+        check(b"one\n\0\0\0", b"one\n", b"\0\0\0\n");
+        check(b"\0\n", b"", b"\0\n\n");
+        let proven = [b"one\n\0\n", b"line\n".repeat(UNFLUSHED_MAX / 5 + 1).as_slice()].concat();
+        check(&proven, &proven, b"");
+    }
+
+    #[test]
+    fn writing_the_end_of_a_log_again_changes_nothing() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("log");
+        for size in [0, 5, UNFLUSHED_MAX, 3 * UNFLUSHED_MAX + 5] {
+            let lines: Vec<u8> = b"1234\n".iter().copied().cycle().take(size - size % 5).collect();
+            fs::write(&path, &lines).expect("written");
+            make_certain(&path).expect("flushed");
+            assert!(fs::read(&path).expect("readable") == lines, "{size}");
+        }
+    }
+
     /// What stays in the file when `written` reached it of an attempt at `ours` that failed.
     fn after_failure(before: &[u8], written: &[u8], ours: &[u8]) -> (Vec<u8>, bool) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("log");
         fs::write(&path, [before, written].concat()).expect("written");
         let mut log = AppendLog { file: options().open(&path).expect("opens"), torn: false };
-        log.take_back(before.len() as u64, ours.len() as u64);
+        let known = log.take_back(before.len() as u64, ours.len() as u64);
+        assert_eq!(known, !log.torn);
         (fs::read(&path).expect("readable"), log.torn)
     }
 

@@ -1,13 +1,13 @@
 //! Whole files: written beside, flushed, then put in place in one step.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-use crate::fs::DirBuilder;
+use crate::fs::{DirBuilder, File};
 
 /// Who may read a file that we write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +55,23 @@ pub fn sweep(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a directory that only its owner can enter; one that is there keeps the rights its owner gave it.
+/// Makes a directory that only its owner can enter, and those above it; one that is there keeps the rights its owner gave it. Once it
+/// returns, a power cut does not undo it. It does not make certain what is inside: whoever puts a file there flushes the directory.
 pub fn make_private_dir(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    let is_there = crate::fs::exists(path)?;
+    if !is_there && let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
+        // Certain before anything is made in it: then only the deepest can be one that a killed process made and did not flush.
+        make_private_dir(above)?;
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    if path.parent().is_none() {
+        return Ok(());
+    }
+    match flush_directory(path) {
+        // Whoever may not read the directory above has not made this one.
+        Err(error) if is_there && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        outcome => outcome,
+    }
 }
 
 fn write_beside(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<NamedTempFile> {
@@ -79,7 +93,8 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-#[cfg(test)]
+// On real files.
+#[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use super::*;
 
@@ -103,6 +118,24 @@ mod tests {
             assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, bits);
         }
         assert_eq!(names(dir.path()), ["chela.json"]);
+    }
+
+    #[test]
+    fn directories_are_made_private_and_a_file_in_the_way_is_an_error() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let deep = dir.path().join("one/two/three");
+        make_private_dir(&deep).expect("made");
+        make_private_dir(&deep).expect("there already");
+        for made in deep.ancestors().take(3) {
+            assert_eq!(fs::metadata(made).expect("there").permissions().mode() & 0o777, 0o700);
+        }
+        fs::set_permissions(&deep, Permissions::from_mode(0o750)).expect("ours");
+        make_private_dir(&deep).expect("there already");
+        assert_eq!(fs::metadata(&deep).expect("there").permissions().mode() & 0o777, 0o750, "its owner's choice");
+        fs::write(dir.path().join("file"), "").expect("written");
+        make_private_dir(&dir.path().join("file")).expect_err("not a directory");
+        make_private_dir(&dir.path().join("file/below")).expect_err("not below a file");
+        make_private_dir(Path::new("/")).expect("always there");
     }
 
     #[test]

@@ -3,11 +3,11 @@
 //! `std::fs` and nothing else. Never: adds behaviour of its own.
 
 #[cfg(not(feature = "simulation"))]
-pub(crate) use std::fs::{DirBuilder, File, OpenOptions, read_dir, remove_file, rename};
+pub(crate) use std::fs::{DirBuilder, File, OpenOptions, exists, read_dir, remove_file, rename};
 
 #[cfg(feature = "simulation")]
 pub(crate) use {
-    folder::{DirBuilder, read_dir, remove_file, rename},
+    folder::{DirBuilder, exists, read_dir, remove_file, rename},
     simulated::{File, OpenOptions},
 };
 

@@ -3,13 +3,13 @@
 //! Never: knows what a line says (the caller tells when one was written), or flushes again after a flush that failed.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use crate::append::{AppendLog, Repair};
+use crate::append::{AppendLog, Refusal, Repair, UNFLUSHED_MAX, make_certain};
 use crate::atomic::flush_directory;
+use crate::fs::{self, File};
 
 /// The time in a line, in milliseconds since 1970.
 pub type TimeOf = fn(line: &[u8]) -> Option<u64>;
@@ -109,7 +109,8 @@ fn number_in(name: &str, stem: &str) -> Option<u32> {
 /// Why the log did not take what it was given.
 #[derive(Debug)]
 pub enum LogError {
-    /// It may take it later: what was given is not in the log, but for the first `written` bytes, which are whole lines.
+    /// It may take it later: what was given is not in the log, also not after a crash, but for the first `written` bytes, which are whole
+    /// lines.
     Append { written: usize, cause: io::Error },
     /// What the disk holds is not known any more: only opening the log again tells.
     Flush(io::Error),
@@ -125,11 +126,13 @@ pub struct SegmentLog {
     number: u32,
     month: Option<Month>,
     month_of: fn(u64) -> Month,
+    /// Bytes of the active segment that no flush has reached.
+    unflushed: usize,
     broken: bool,
 }
 
 impl SegmentLog {
-    /// Opens or creates the log; an end that a crash has torn goes to `aside`.
+    /// Opens or creates the log; an end that a crash has torn goes to `aside`. Every line that is there is durable once it returns.
     pub fn open(
         catalogue: Catalogue,
         aside: &Path,
@@ -138,13 +141,17 @@ impl SegmentLog {
     ) -> io::Result<(Self, Option<Repair>)> {
         let mut catalogue = catalogue;
         let path = catalogue.dir.join(format!("{}.ndjson", catalogue.stem));
+        // A process that was killed may have closed a segment without this; its name must be certain before another file takes the old one.
+        flush_directory(&path)?;
         let (active, repair) = AppendLog::open(&path, aside)?;
+        make_certain(&path)?;
         flush_directory(&path)?;
         let number = catalogue.segments()?.last().map_or(1, |last| last.number);
         let mut head = Vec::new();
         File::open(&path)?.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
         let month = head.split(|byte| *byte == b'\n').find_map(catalogue.time_of).map(month_of);
-        Ok((Self { catalogue, segment_bytes, active, path, number, month, month_of, broken: false }, repair))
+        let log = Self { catalogue, segment_bytes, active, path, number, month, month_of, unflushed: 0, broken: false };
+        Ok((log, repair))
     }
 
     /// Appends whole lines, each with its line end. `now` closes the segment of a month that is over.
@@ -155,13 +162,7 @@ impl SegmentLog {
         let month = (self.month_of)(now);
         while written < lines.len() {
             let rest = &lines[written..];
-            let step = self.make_room(rest, month).and_then(|fitting| {
-                self.active
-                    .append_lines(&rest[..fitting - 1])
-                    .map_err(|cause| LogError::Append { written: 0, cause })?;
-                Ok(fitting)
-            });
-            match step {
+            match self.make_room(rest, month).and_then(|fitting| self.write(&rest[..fitting])) {
                 Ok(appended) => written += appended,
                 Err(LogError::Append { cause, .. }) => return Err(LogError::Append { written, cause }),
                 Err(broken @ LogError::Flush(_)) => return Err(broken),
@@ -181,12 +182,25 @@ impl SegmentLog {
             self.rotate(month)?;
             return self.make_room(lines, month);
         }
-        self.month.get_or_insert(month);
-        if lines.len() <= room {
-            return Ok(lines.len());
+        if len == 0 || self.month.is_none() {
+            self.month = Some(month);
         }
-        let fitting = lines[..room].iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
-        Ok(fitting.unwrap_or_else(|| first_line(lines)))
+        // So that opening knows how far back a crash may have reached.
+        if self.unflushed > 0 && self.unflushed + first_line(lines) > UNFLUSHED_MAX {
+            self.flush()?;
+        }
+        Ok(fitting(lines, room.min(UNFLUSHED_MAX - self.unflushed)))
+    }
+
+    fn write(&mut self, lines: &[u8]) -> Result<usize, LogError> {
+        match self.active.try_append(&lines[..lines.len() - 1]) {
+            Ok(()) => {
+                self.unflushed += lines.len();
+                Ok(lines.len())
+            }
+            Err(Refusal::TakenBack(cause)) => Err(LogError::Append { written: 0, cause }),
+            Err(Refusal::Unknown(cause)) => Err(self.stop(cause)),
+        }
     }
 
     /// Closes the active segment and begins the next.
@@ -197,20 +211,21 @@ impl SegmentLog {
         let name = format!("{}.{year:04}-{month:02}.{}.ndjson", self.catalogue.stem, self.number);
         let closed = self.catalogue.dir.join(name);
         fs::rename(&self.path, &closed).map_err(refused)?;
+        // The new name is certain before another file takes the old one: a power cut that kept only the latter would lose the segment.
+        flush_directory(&self.path).map_err(|cause| self.stop(cause))?;
         match AppendLog::create(&self.path) {
             Ok(active) => self.active = active,
             Err(cause) => {
-                // The old one goes on: a log without an active segment would lose what comes.
-                fs::rename(&closed, &self.path).map_err(LogError::Flush)?;
+                // The old one goes on: a log without an active segment would lose what comes. Its name is certain before more is written:
+                // nobody mends the end of a closed segment.
+                let back = fs::rename(&closed, &self.path).and_then(|()| flush_directory(&self.path));
+                back.map_err(|cause| self.stop(cause))?;
                 return Err(refused(cause));
             }
         }
         self.number += 1;
         self.month = None;
-        flush_directory(&self.path).map_err(|cause| {
-            self.broken = true;
-            LogError::Flush(cause)
-        })
+        flush_directory(&self.path).map_err(|cause| self.stop(cause))
     }
 
     fn check(&self) -> Result<(), LogError> {
@@ -220,11 +235,23 @@ impl SegmentLog {
     /// Flushes to the device. A log whose flush failed takes nothing more.
     pub fn flush(&mut self) -> Result<(), LogError> {
         self.check()?;
-        self.active.sync().map_err(|cause| {
-            self.broken = true;
-            LogError::Flush(cause)
-        })
+        self.active.sync().map_err(|cause| self.stop(cause))?;
+        self.unflushed = 0;
+        Ok(())
     }
+
+    fn stop(&mut self, cause: io::Error) -> LogError {
+        self.broken = true;
+        LogError::Flush(cause)
+    }
+}
+
+/// How many bytes are whole lines that fit; the first line always does.
+fn fitting(lines: &[u8], room: usize) -> usize {
+    if lines.len() <= room {
+        return lines.len();
+    }
+    lines[..room].iter().rposition(|byte| *byte == b'\n').map_or_else(|| first_line(lines), |at| at + 1)
 }
 
 fn first_line(lines: &[u8]) -> usize {
@@ -234,6 +261,7 @@ fn first_line(lines: &[u8]) -> usize {
 #[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// Lines of these tests are their own time.
     fn time_of(line: &[u8]) -> Option<u64> {
@@ -287,6 +315,30 @@ mod tests {
         let named: Vec<String> = names(dir.path()).into_iter().map(|(_, name)| name).collect();
         assert_eq!(named, ["events.2026-01.1.ndjson", "events.ndjson"]);
         assert_eq!(fs::read_to_string(dir.path().join("events.ndjson")).expect("readable"), "120 b\n90 c\n");
+    }
+
+    #[test]
+    fn an_empty_segment_is_of_the_month_of_its_first_line() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut log = log(dir.path(), 1_000);
+        // As if the disk had been full since last month.
+        log.month = Some(month_of(10));
+        log.append(b"120 a\n", 120).expect("appended");
+        log.append(b"121 b\n", 121).expect("appended");
+        assert_eq!(names(dir.path()), [(1, "events.ndjson".to_owned())]);
+    }
+
+    #[test]
+    fn what_waits_for_a_flush_has_an_end() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut log = log(dir.path(), u64::MAX);
+        let lines = b"1 a line of some length\n".repeat(UNFLUSHED_MAX / 10);
+        log.append(&lines, 1).expect("appended");
+        assert!(log.unflushed > 0 && log.unflushed <= UNFLUSHED_MAX, "{}", log.unflushed);
+        let long = [vec![b'x'; 2 * UNFLUSHED_MAX].as_slice(), b"\n"].concat();
+        log.append(&long, 1).expect("appended");
+        assert_eq!(log.unflushed, long.len(), "a line is never cut, and waits alone");
+        assert!(everything(dir.path()).into_bytes() == [lines, long].concat());
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(super) struct Inode {
     pub directory: Option<PathBuf>,
     pub current: Vec<u8>,
     pub durable: Vec<u8>,
+    /// When its bytes changed last, in calls of the disk.
+    pub changed: u64,
     /// Blocks whose write-back failed: the kernel calls them clean, and no later flush writes them.
     pub lost: BTreeSet<usize>,
 }
@@ -206,6 +208,7 @@ impl Disk {
     pub(super) fn set_len(&mut self, inode: u64, len: usize) {
         let block = self.faults.block;
         if let Some(inode) = self.inodes.get_mut(&inode) {
+            inode.changed = self.calls;
             inode.current.resize(len, 0);
             inode.lost.retain(|at| at * block < len);
         }
@@ -244,6 +247,7 @@ impl Disk {
     fn store(&mut self, inode: u64, offset: usize, bytes: &[u8]) {
         let block = self.faults.block;
         if let Some(inode) = self.inodes.get_mut(&inode) {
+            inode.changed = self.calls;
             let end = offset + bytes.len();
             if inode.current.len() < end {
                 inode.current.resize(end, 0);

@@ -9,6 +9,8 @@ pub struct Faults {
     pub io_errors: u32,
     /// The kernel writes some pages and names back by itself.
     pub write_backs: u32,
+    /// A block that a file was given and that was never written may show what the disk held before, not zeros.
+    pub stale_blocks: bool,
     /// Bytes of all files together; a write past it is cut short and then fails.
     pub capacity: Option<usize>,
     /// The machine stops at this call.

@@ -63,14 +63,23 @@ impl DirEntry {
     }
 }
 
-pub fn read_dir(path: impl AsRef<Path>) -> io::Result<impl Iterator<Item = io::Result<DirEntry>>> {
+pub fn exists(path: impl AsRef<Path>) -> io::Result<bool> {
+    with(|disk| {
+        let boot = disk.boot;
+        disk.enter_or_fail(boot)?;
+        Ok(disk.find(path.as_ref()).is_ok())
+    })
+}
+
+pub fn read_dir(path: impl AsRef<Path>) -> io::Result<std::vec::IntoIter<io::Result<DirEntry>>> {
     let path = path.as_ref();
     with(|disk| {
         let boot = disk.boot;
         disk.enter_or_fail(boot)?;
         disk.find(path)?;
-        let below: Vec<PathBuf> = disk.names.keys().filter(|name| name.parent() == Some(path)).cloned().collect();
-        Ok(below.into_iter().map(|path| Ok(DirEntry { path })))
+        let below = disk.names.keys().filter(|name| name.parent() == Some(path));
+        let below: Vec<_> = below.map(|path| Ok(DirEntry { path: path.clone() })).collect();
+        Ok(below.into_iter())
     })
 }
 

@@ -6,6 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::disk::Disk;
 use super::faults::Mutant;
@@ -40,12 +41,18 @@ pub struct File {
 #[derive(Clone, Copy, Debug)]
 pub struct Metadata {
     len: u64,
+    changed: u64,
 }
 
 impl Metadata {
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
+    }
+
+    /// A call of the disk takes a millisecond.
+    pub fn modified(&self) -> io::Result<SystemTime> {
+        Ok(UNIX_EPOCH + Duration::from_millis(self.changed))
     }
 }
 
@@ -57,7 +64,8 @@ impl File {
     pub fn metadata(&self) -> io::Result<Metadata> {
         with(|disk| {
             disk.enter_or_fail(self.boot)?;
-            Ok(Metadata { len: self.size(disk) as u64 })
+            let changed = disk.inodes.get(&self.inode).map_or(0, |inode| inode.changed);
+            Ok(Metadata { len: self.size(disk) as u64, changed })
         })
     }
 
@@ -100,7 +108,9 @@ impl FileExt for File {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         with(|disk| {
             disk.enter(self.boot)?;
-            disk.write(self.inode, index(offset), bytes)
+            // As Linux has it: a file opened for appending takes no other place.
+            let place = if self.append { self.size(disk) } else { index(offset) };
+            disk.write(self.inode, place, bytes)
         })
     }
 }

@@ -89,7 +89,7 @@ impl Disk {
         self.inodes.retain(|id, _| kept.contains(id));
         // Kernel and disk differ in how much of what is dirty they had written.
         let survival = [0, 20, 50, 80, 100][self.random.usize(0..5)];
-        let (stale, block) = (self.random.bool(), self.faults.block);
+        let (stale, block) = (self.random.bool() && self.faults.stale_blocks, self.faults.block);
         for inode in self.inodes.values_mut() {
             let (durable, current) = (std::mem::take(&mut inode.durable), std::mem::take(&mut inode.current));
             let (least, most) = (durable.len().min(current.len()), durable.len().max(current.len()));

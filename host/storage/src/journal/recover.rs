@@ -9,14 +9,13 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::files::{self, Lines, Name};
 use super::line::{self, Entry, Head, Saved};
 use super::live::{Live, Place};
 use super::{Cut, Error};
-use crate::append::keep;
+use crate::append::{keep, write_again};
 use crate::fs::{self, File, OpenOptions};
 use crate::make_private_dir;
 
@@ -222,7 +221,6 @@ fn mend(dir: &Path, found: &Found, aside: &Path) -> Result<(File, Option<Cut>), 
         file.seek(SeekFrom::Start(found.end)).map_err(failed)?;
         // Kept first, cut second: a crash in between keeps the bytes twice, never loses them.
         keep(&file, size - found.end, aside).map_err(|source| Error::io("write", aside, source))?;
-        files::sync_dir(parent(aside))?;
         file.set_len(found.end).map_err(failed)?;
     }
     // The last group was read, perhaps from memory alone: after a flush that failed the kernel calls its pages clean and would never
@@ -232,18 +230,6 @@ fn mend(dir: &Path, found: &Found, aside: &Path) -> Result<(File, Option<Cut>), 
     files::sync_dir(dir)?;
     sweep(dir, found)?;
     Ok((file, cut))
-}
-
-fn write_again(file: &File, from: u64, to: u64) -> io::Result<()> {
-    let mut at = from;
-    let mut bytes = Vec::new();
-    while at < to {
-        bytes.resize(usize::try_from((to - at).min(1024 * 1024)).unwrap_or_default(), 0);
-        file.read_exact_at(&mut bytes, at)?;
-        file.write_all_at(&bytes, at)?;
-        at += bytes.len() as u64;
-    }
-    Ok(())
 }
 
 fn sweep(dir: &Path, found: &Found) -> Result<(), Error> {

@@ -1,10 +1,12 @@
-//! The journal on a simulated disk: 20,000 seeds without a broken promise, and every known mistake found within them.
-//! `CHELA_SEED=7` runs one seed alone; `CHELA_SEEDS` and `CHELA_FROM` choose how many and which. On a failure the seed and everything that
-//! was derived from it are printed.
+//! The journal and the event log on a simulated disk: thousands of seeds without a broken promise, and every known mistake found within
+//! them. `CHELA_SEED=7` runs one seed of both alone; `CHELA_SEEDS` and `CHELA_FROM` choose how many and which. On a failure the seed and
+//! everything that was derived from it are printed.
 
 mod damage;
 mod model;
 mod plan;
+mod segments;
+mod tally;
 mod world;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,115 +15,163 @@ use std::time::Instant;
 
 use chela_storage::simulation::Mutant;
 
-use world::{Tally, run};
+use tally::Tally;
 
-const SEEDS: u64 = 20_000;
 const THREADS: u64 = 2;
+
+/// Something that runs on the simulated disk.
+#[derive(Clone, Copy)]
+struct Workload {
+    name: &'static str,
+    /// How many seeds of it the suite runs.
+    seeds: u64,
+    run: fn(u64, Option<Mutant>) -> Result<Tally, String>,
+    plan: fn(u64) -> String,
+    happens: &'static [&'static str],
+}
+
+const JOURNAL: Workload = Workload {
+    name: "journal",
+    seeds: 20_000,
+    run: world::run,
+    plan: |seed| format!("{:#?}", plan::Plan::of(seed)),
+    happens: &world::HAPPENS,
+};
+
+const LOG: Workload = Workload {
+    name: "log",
+    seeds: 10_000,
+    run: segments::run,
+    plan: |seed| format!("{:#?}", segments::Plan::of(seed)),
+    happens: &segments::HAPPENS,
+};
 
 fn setting(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is not a number")))
 }
 
-/// Runs the seeds until one breaks a promise; gives the tally of all, or the first failure that any thread met.
-fn run_all(from: u64, count: u64, mutant: Option<Mutant>) -> Result<Tally, (u64, String)> {
-    let (next, stop) = (AtomicU64::new(from), AtomicU64::new(u64::MAX));
-    let worker = || {
-        let mut tally = Tally::default();
-        loop {
-            let seed = next.fetch_add(1, Relaxed);
-            if seed >= from + count || seed > stop.load(Relaxed) {
-                return Ok(tally);
-            }
-            match run(seed, mutant) {
-                Ok(one) => tally += one,
-                Err(violation) => {
-                    stop.fetch_min(seed, Relaxed);
-                    return Err((seed, violation));
+impl Workload {
+    /// Runs the seeds until one breaks a promise; gives the tally of all, or the first failure that any thread met.
+    fn run_all(self, from: u64, count: u64, mutant: Option<Mutant>) -> Result<Tally, (u64, String)> {
+        let (next, stop) = (AtomicU64::new(from), AtomicU64::new(u64::MAX));
+        let worker = || {
+            let mut tally = Tally::default();
+            loop {
+                let seed = next.fetch_add(1, Relaxed);
+                if seed >= from + count || seed > stop.load(Relaxed) {
+                    return Ok(tally);
+                }
+                match (self.run)(seed, mutant) {
+                    Ok(one) => tally += one,
+                    Err(violation) => {
+                        stop.fetch_min(seed, Relaxed);
+                        return Err((seed, violation));
+                    }
+                }
+                if count > self.seeds && tally.get("seeds") % 50_000 == 0 {
+                    eprintln!("simulation of the {}: {} of {count} seeds", self.name, seed - from + 1);
                 }
             }
-            if count > SEEDS && tally.seeds % 50_000 == 0 {
-                eprintln!("simulation: {} of {count} seeds", seed - from + 1);
+        };
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(worker)).collect();
+            let outcomes: Vec<_> = workers.into_iter().map(|worker| worker.join().expect("no panic")).collect();
+            let mut failures: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.clone().err()).collect();
+            failures.sort_unstable();
+            if let Some(failure) = failures.into_iter().next() {
+                return Err(failure);
             }
+            let mut tally = Tally::default();
+            outcomes.into_iter().flatten().for_each(|one| tally += one);
+            Ok(tally)
+        })
+    }
+
+    fn run_one(self, seed: u64) {
+        println!("{}", (self.plan)(seed));
+        match (self.run)(seed, None) {
+            Ok(tally) => println!("seed {seed} of the {} keeps every promise: {tally:?}", self.name),
+            Err(violation) => panic!("seed {seed} of the {}: {violation}", self.name),
         }
-    };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(worker)).collect();
-        let outcomes: Vec<_> = workers.into_iter().map(|worker| worker.join().expect("no panic")).collect();
-        let mut failures: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.clone().err()).collect();
-        failures.sort_unstable();
-        if let Some(failure) = failures.into_iter().next() {
-            return Err(failure);
+    }
+
+    fn assert_caught(self, mutant: Mutant) {
+        match self.run_all(0, self.seeds, Some(mutant)) {
+            Ok(_) => panic!("{mutant:?} of the {} was not caught within {} seeds", self.name, self.seeds),
+            Err((seed, violation)) => println!("{mutant:?} of the {} is caught at seed {seed}: {violation}", self.name),
         }
-        let mut tally = Tally::default();
-        outcomes.into_iter().flatten().for_each(|one| tally += one);
-        Ok(tally)
-    })
+    }
 }
 
+/// All seeds of the journal, and half as many of the log.
 #[test]
 fn no_seed_breaks_a_promise() {
     if let Some(seed) = setting("CHELA_SEED") {
-        println!("{:#?}", plan::Plan::of(seed));
-        match run(seed, None) {
-            Ok(tally) => println!("seed {seed} keeps every promise: {tally:?}"),
-            Err(violation) => panic!("seed {seed}: {violation}"),
-        }
+        JOURNAL.run_one(seed);
+        LOG.run_one(seed);
         return;
     }
-    let (from, count) = (setting("CHELA_FROM").unwrap_or(0), setting("CHELA_SEEDS").unwrap_or(SEEDS));
+    let (from, count) = (setting("CHELA_FROM").unwrap_or(0), setting("CHELA_SEEDS").unwrap_or(JOURNAL.seeds));
+    let parts = [(JOURNAL, count), (LOG, count.div_ceil(JOURNAL.seeds / LOG.seeds))];
     let begun = Instant::now();
-    let outcome = run_all(from, count, None);
+    let outcomes = parts.map(|(workload, count)| (workload, count, workload.run_all(from, count, None)));
     let seconds = begun.elapsed().as_secs_f64();
-    let lost = u64::from(outcome.is_err());
-    let tally = outcome.clone().unwrap_or_default();
+    let sum =
+        |what: &str| outcomes.iter().flat_map(|(_, _, outcome)| outcome).map(|tally| tally.get(what)).sum::<u64>();
+    let lost = outcomes.iter().filter(|(_, _, outcome)| outcome.is_err()).count();
     // One line for whoever runs many.
     println!(
-        "{{\"seeds\":{count},\"crashes\":{},\"acknowledged\":{},\"lost\":{lost},\"seconds\":{seconds:.1}}}",
-        tally.crashes, tally.acknowledged
+        "{{\"seeds\":{count},\"log_seeds\":{},\"crashes\":{},\"acknowledged\":{},\"lost\":{lost},\"seconds\":{seconds:.1}}}",
+        parts[1].1,
+        sum("crashes"),
+        sum("acknowledged")
     );
-    if let Err((seed, violation)) = outcome {
-        panic!("seed {seed}: {violation}\n{:#?}\nagain with CHELA_SEED={seed}", plan::Plan::of(seed));
+    for (workload, count, outcome) in outcomes {
+        match outcome {
+            Err((seed, violation)) => {
+                let (name, plan) = (workload.name, (workload.plan)(seed));
+                panic!("seed {seed} of the {name}: {violation}\n{plan}\nagain with CHELA_SEED={seed}");
+            }
+            Ok(tally) if count >= workload.seeds => {
+                println!("{}: {tally:?}", workload.name);
+                tally.assert_happened(workload.happens);
+            }
+            Ok(_) => {}
+        }
     }
-    if count >= SEEDS {
-        println!("{tally:?}");
-        tally.assert_everything_happened();
-    }
-}
-
-fn assert_caught(mutant: Mutant) {
-    match run_all(0, SEEDS, Some(mutant)) {
-        Ok(_) => panic!("{mutant:?} was not caught within {SEEDS} seeds"),
-        Err((seed, violation)) => println!("{mutant:?} is caught at seed {seed}: {violation}"),
-    }
-}
-
-#[test]
-fn a_journal_that_does_not_flush_files_is_caught() {
-    assert_caught(Mutant::NoFileSync);
 }
 
 #[test]
-fn a_journal_that_does_not_flush_directories_is_caught() {
-    assert_caught(Mutant::NoDirectorySync);
+fn files_that_are_not_flushed_are_caught() {
+    JOURNAL.assert_caught(Mutant::NoFileSync);
+    LOG.assert_caught(Mutant::NoFileSync);
+}
+
+#[test]
+fn directories_that_are_not_flushed_are_caught() {
+    JOURNAL.assert_caught(Mutant::NoDirectorySync);
+    LOG.assert_caught(Mutant::NoDirectorySync);
 }
 
 #[test]
 fn a_journal_without_checksums_is_caught() {
-    assert_caught(Mutant::NoChecksum);
+    JOURNAL.assert_caught(Mutant::NoChecksum);
 }
 
 #[test]
 fn an_answer_before_the_flush_is_caught() {
-    assert_caught(Mutant::AckBeforeSync);
+    JOURNAL.assert_caught(Mutant::AckBeforeSync);
+    LOG.assert_caught(Mutant::AckBeforeSync);
 }
 
 #[test]
 fn a_swallowed_error_of_a_flush_is_caught() {
-    assert_caught(Mutant::SwallowedSyncError);
+    JOURNAL.assert_caught(Mutant::SwallowedSyncError);
+    LOG.assert_caught(Mutant::SwallowedSyncError);
 }
 
 #[test]
 fn dropping_the_old_file_before_the_new_is_durable_is_caught() {
-    assert_caught(Mutant::OldDroppedFirst);
+    JOURNAL.assert_caught(Mutant::OldDroppedFirst);
 }

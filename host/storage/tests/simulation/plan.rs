@@ -31,6 +31,7 @@ impl Plan {
             block: [512, 4096][random.usize(0..2)],
             io_errors: [0, 50][random.usize(0..2)],
             write_backs: [0, 500, 3000][random.usize(0..3)],
+            stale_blocks: true,
             capacity: (random.u8(0..4) == 0).then(|| random.usize(4_000..30_000)),
             crash_at: None,
         };
