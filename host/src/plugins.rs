@@ -151,6 +151,7 @@ pub fn start(
         threads: threads::Threads::start(lines).map_err(Error::Threads)?,
         recorder,
         sampled: AtomicU64::new(0),
+        sampled_ms: AtomicU64::new(0),
         stopping: stopping.clone(),
         dir: dir.clone(),
         clock: clock.clone(),

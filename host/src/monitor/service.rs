@@ -1,9 +1,10 @@
 //! The thread that keeps the index: reads the log on, asks the classifier, and tells followers.
 //! Keeps true: what followers are told is in the index already. Never: holds up a query.
 
+use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chela_storage::Catalogue;
 use tokio::sync::oneshot;
@@ -25,6 +26,9 @@ use crate::policy::EventFacts;
 const ROLES_AT_ONCE: usize = 256;
 /// Sessions whose categories are asked for at once.
 const SESSIONS_AT_ONCE: usize = 32;
+/// News gather so long before they are taken in; less while somebody follows.
+const GATHER: Duration = Duration::from_millis(100);
+const FOLLOWED_GATHER: Duration = Duration::from_millis(20);
 /// After a failure of the disk or the index.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -62,6 +66,8 @@ enum Failure {
 enum Step {
     /// There may be more to do at once.
     Busy,
+    /// News were taken in.
+    Took,
     Idle,
 }
 
@@ -79,12 +85,15 @@ struct State {
 
 impl Service {
     pub(super) fn run(self, inbox: &Receiver<Command>, overrides: overrides::File) {
+        // After those who answer: of this thread alone, as Linux counts. Where it is refused, it is as urgent as they are.
+        let _ = rustix::process::setpriority_process(None, 10);
         let mut overrides = overrides;
         let mut state = None;
         loop {
-            let wait = match self.step(&mut state, &mut overrides) {
-                Ok(Step::Busy) => Duration::ZERO,
-                Ok(Step::Idle) => self.poll,
+            let (at_least, at_most) = match self.step(&mut state, &mut overrides) {
+                Ok(Step::Busy) => (Duration::ZERO, Duration::ZERO),
+                Ok(Step::Took) => (self.gather(), self.poll),
+                Ok(Step::Idle) => (Duration::ZERO, self.poll),
                 Err(error) => {
                     tracing::error!(
                         error = &error as &dyn std::error::Error,
@@ -92,14 +101,40 @@ impl Service {
                     );
                     self.shared.set_problem(Some(error.to_string()));
                     state = None;
-                    RETRY
+                    (RETRY, RETRY)
                 }
             };
-            match inbox.recv_timeout(wait) {
-                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(Command::Look) | Err(RecvTimeoutError::Timeout) => {}
+            if self.wait(inbox, at_least, at_most, &mut state, &mut overrides).is_break() {
+                return;
+            }
+        }
+    }
+
+    /// How long news may gather: a transaction for each event would cost more than all else.
+    fn gather(&self) -> Duration {
+        if self.shared.live.is_followed() { FOLLOWED_GATHER } else { GATHER }
+    }
+
+    /// Waits for the next step, and does meanwhile what it is told.
+    fn wait(
+        &self,
+        inbox: &Receiver<Command>,
+        at_least: Duration,
+        at_most: Duration,
+        state: &mut Option<State>,
+        overrides: &mut overrides::File,
+    ) -> ControlFlow<()> {
+        let from = Instant::now();
+        let mut looked = false;
+        loop {
+            let until = if looked { at_least } else { at_most };
+            match inbox.recv_timeout(until.saturating_sub(from.elapsed())) {
+                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return ControlFlow::Break(()),
+                Err(RecvTimeoutError::Timeout) => return ControlFlow::Continue(()),
+                // There is more, but it may gather first.
+                Ok(Command::Look) => looked = true,
                 Ok(Command::Override { session, category, by, answer }) => {
-                    let outcome = self.set_override(state.as_mut(), &mut overrides, &session, category, by);
+                    let outcome = self.set_override(state.as_mut(), overrides, &session, category, by);
                     // Whoever asked may have gone: the file says it all the same.
                     let _ = answer.send(outcome);
                 }
@@ -120,7 +155,7 @@ impl Service {
         match open.follower.read(&mut open.chunk)? {
             Next::Chunk => {
                 self.take(open, overrides)?;
-                return Ok(Step::Busy);
+                return Ok(if open.caught_up { Step::Took } else { Step::Busy });
             }
             Next::Changed => {
                 tracing::warn!("the event log is another one than was read; the index is made again");

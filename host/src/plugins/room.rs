@@ -25,6 +25,8 @@ use crate::settings;
 
 /// Of answers that nobody is likely to ask about, every so many are told as events.
 const SAMPLE: u64 = 64;
+/// However many there are, not more often than this.
+const SAMPLE_EVERY_MS: u64 = 100;
 
 pub(super) struct Room {
     pub(super) dir: StateDir,
@@ -36,6 +38,7 @@ pub(super) struct Room {
     pub(super) threads: Threads,
     pub(super) recorder: Arc<Recorder>,
     pub(super) sampled: AtomicU64,
+    pub(super) sampled_ms: AtomicU64,
     /// Set once nothing new is to be begun.
     pub(super) stopping: Arc<AtomicBool>,
 }
@@ -158,9 +161,19 @@ impl Room {
         self.bus.tell(Kind::PolicyDecided, bus_data(&slot.to_string(), facts));
     }
 
-    /// Every so many of the answers that nobody is likely to ask about.
+    /// Every so many of the answers that nobody is likely to ask about, and a few a second at most.
     pub(super) fn is_sampled(&self) -> bool {
-        self.sampled.fetch_add(1, Ordering::Relaxed).is_multiple_of(SAMPLE)
+        if !self.sampled.fetch_add(1, Ordering::Relaxed).is_multiple_of(SAMPLE) {
+            return false;
+        }
+        let now = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let last = self.sampled_ms.load(Ordering::Relaxed);
+        // Two threads at once tell two: that is no harm.
+        let due = last == 0 || now >= last + SAMPLE_EVERY_MS;
+        if due {
+            self.sampled_ms.store(now.max(1), Ordering::Relaxed);
+        }
+        due
     }
 }
 
