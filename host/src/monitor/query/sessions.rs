@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Page, QueryError, Readers, SCAN_MAX, SessionsQuery};
 use crate::event::Role;
-use crate::monitor::category::Shown;
+use crate::monitor::category::{Classified, Shown};
 use crate::monitor::fold::{ARCHIVED_AFTER_MS, Session, Status, Thread, ThreadState, place, status};
 use crate::monitor::index::parsed;
 
@@ -44,6 +44,7 @@ impl Readers {
             let found = db.prepare_cached(&sql)?.query_row([key], |row| found(row, now)).optional()?;
             let Some(found) = found else { return Ok(None) };
             let mut summary = found.summary();
+            summary["classification"] = classification(db, found.id)?;
             summary["threads"] = threads(db, found.id)?;
             Ok(Some(summary))
         })
@@ -182,6 +183,19 @@ impl Found {
         }
         summary
     }
+}
+
+/// What the classifier said of a session, whoever overruled it; null before it was asked.
+fn classification(db: &Connection, session: i64) -> Result<Value, QueryError> {
+    let mut find = db.prepare_cached("SELECT classified FROM sessions WHERE id = ?")?;
+    let classified: Option<String> = find.query_row([session], |row| row.get(0))?;
+    let Some(Classified { answer, version, at }) = classified.as_deref().map(parsed).transpose()? else {
+        return Ok(Value::Null);
+    };
+    let mut said = json!(answer);
+    said["version"] = json!(version);
+    said["at"] = json!(at);
+    Ok(said)
 }
 
 /// The threads of a session, the latest first.
