@@ -185,19 +185,6 @@ impl Found {
     }
 }
 
-/// What the classifier said of a session, whoever overruled it; null before it was asked.
-fn classification(db: &Connection, session: i64) -> Result<Value, QueryError> {
-    let mut find = db.prepare_cached("SELECT classified FROM sessions WHERE id = ?")?;
-    let classified: Option<String> = find.query_row([session], |row| row.get(0))?;
-    let Some(Classified { answer, version, at }) = classified.as_deref().map(parsed).transpose()? else {
-        return Ok(Value::Null);
-    };
-    let mut said = json!(answer);
-    said["version"] = json!(version);
-    said["at"] = json!(at);
-    Ok(said)
-}
-
 /// The threads of a session, the latest first.
 fn threads(db: &Connection, session: i64) -> Result<Value, QueryError> {
     let mut statement =
@@ -233,4 +220,17 @@ fn decode(cursor: &str) -> Option<(i64, i64)> {
 /// Whether a text can be a cursor of a list of sessions.
 pub fn is_sessions_cursor(text: &str) -> bool {
     decode(text).is_some() || super::search::is_cursor(text)
+}
+
+/// What the classifier said of a session, whoever overruled it; null before it was asked.
+fn classification(db: &Connection, session: i64) -> Result<Value, QueryError> {
+    let mut find = db.prepare_cached("SELECT classified FROM sessions WHERE id = ?")?;
+    let classified: Option<String> = find.query_row([session], |row| row.get(0))?;
+    let Some(Classified { answer, version, at }) = classified.as_deref().map(parsed).transpose()? else {
+        return Ok(Value::Null);
+    };
+    let mut said = json!(answer);
+    said["version"] = json!(version);
+    said["at"] = json!(at);
+    Ok(said)
 }
