@@ -427,9 +427,11 @@ fn methods_answer_as_the_paths_do() {
         assert_eq!(host.get(path).1, host.call(method, params.clone()).expect("an answer"), "{method} {params}");
     };
     host.get("/api/stats");
-    host.eventually("all is classified", || {
-        (host.get("/api/health").1["monitor"]["leftToClassify"] == 0).then_some(())
-    });
+    for id in [OAUTH, RELEASE] {
+        host.eventually("it is classified", || {
+            host.get(&format!("/api/work-sessions/{id}")).1["classification"].is_object().then_some(())
+        });
+    }
     same(
         &format!("/api/events?workSessionId={OAUTH}&type=a2a.send,a2a.complete&limit=4"),
         "events.list",
