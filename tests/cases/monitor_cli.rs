@@ -170,6 +170,13 @@ fn one_work_session_is_shown_with_its_threads_and_last_messages() {
     assert_eq!(document["workSession"]["threads"].as_array().map(Vec::len), Some(6), "{document}");
     let messages = document["messages"].as_array().expect("a list");
     assert!(messages.is_sorted_by_key(|event| event["seq"].as_i64()) && messages.len() > 5, "{messages:?}");
+    let elsewhere = chela(&dir.state, &["sessions", "work", "--json", "show", OAUTH]);
+    assert_eq!(elsewhere.json()["workSession"]["workSessionId"], OAUTH, "wherever --json stands");
+    refused(
+        chela(&dir.state, &["sessions", "work", "--status", "QUIET", "show", OAUTH]),
+        2,
+        "filters are for the list",
+    );
     let legacy = done(chela(&dir.state, &["sessions", "work", "show", "legacy:conv:conv-0112:2026-01-12"]));
     assert!(legacy.contains("세움님, 정산 배치가 어제 새벽에 두 번 돌았습니다."), "{legacy}");
     serving.terminate();

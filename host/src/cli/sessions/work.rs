@@ -23,7 +23,6 @@ const MESSAGES: u32 = 10;
 const TALK: &str = "a2a.send,a2a.response,a2a.spawn,a2a.spawn_result,human_query.requested,human_query.answered";
 
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(in crate::cli) struct Work {
     #[command(flatten)]
     list: List,
@@ -31,7 +30,7 @@ pub(in crate::cli) struct Work {
     what: Option<What>,
 }
 
-#[derive(Args)]
+#[derive(Args, Default, PartialEq)]
 struct List {
     /// ACTIVE, QUIET or ARCHIVED
     #[arg(long, value_name = "S,…", value_delimiter = ',')]
@@ -93,6 +92,11 @@ struct Category {
 
 impl Work {
     pub(super) fn run(self, dir: &StateDir, output: Output) -> anyhow::Result<()> {
+        // clap's own check of this would refuse `--json` before the name of a command.
+        if self.what.is_some() && self.list != List::default() {
+            let said = "filters are for the list; leave them out beside `show` and `category`".to_owned();
+            return Err(WrongArgument { flag: "sessions work", said }.into());
+        }
         match self.what {
             None => self.list.run(dir, output),
             Some(What::Show(show)) => show.run(dir, output),
