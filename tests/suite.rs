@@ -12,6 +12,7 @@ mod cases {
     mod health;
     mod kill;
     mod monitor_api;
+    mod monitor_cli;
     mod monitor_follow;
     mod monitor_index;
     mod monitor_old_system;

@@ -2,15 +2,19 @@
 //! Keeps true: every command has `--json`, every error says what to change, every exit code is in the help.
 
 mod agents;
+mod ask;
 mod config;
 mod doctor;
+mod events;
 mod exit;
 mod init;
 mod output;
 mod plugin;
 mod serve;
+mod sessions;
 mod status;
 mod token;
+mod why;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -55,6 +59,13 @@ enum Command {
     Agents,
     /// Show the gateway that serves the state directory
     Status,
+    /// Show what happened, and with --follow what happens
+    Events(events::Events),
+    /// Work sessions: find them, look at one, say what it is about
+    #[command(subcommand)]
+    Sessions(sessions::Sessions),
+    /// Say what decided something about a work session, a task or a job
+    Why(why::Why),
     /// Read, check and document the configuration
     #[command(subcommand)]
     Config(config::Config),
@@ -107,6 +118,9 @@ fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
         Command::Token => token::run(&dir, output)?,
         Command::Agents => agents::run(&dir, output)?,
         Command::Status => return status::run(&dir, output),
+        Command::Events(events) => events.run(&dir, output)?,
+        Command::Sessions(sessions) => sessions.run(&dir, output)?,
+        Command::Why(why) => why.run(&dir, output)?,
         Command::Config(config) => config.run(&dir, output)?,
         Command::Plugin(plugin) => return plugin.run(&dir, output),
         Command::Doctor => return doctor::run(&dir, output),

@@ -5,16 +5,25 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::StreamExt;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Method, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self, Message};
 
 use crate::edge::{ErrorShape, Request, Response};
 
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A line of the log has at most a megabyte, and is told with what the index knows of it.
+const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// A gateway gives a sign of life twice a minute.
+const SILENCE_MAX: Duration = Duration::from_secs(90);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -33,6 +42,9 @@ pub enum Error {
     TurnedAway { address: SocketAddr, code: String, message: String },
     #[error("{}", .0.message)]
     Refused(ErrorShape),
+    /// By a path that answers with JSON.
+    #[error("{message}")]
+    Declined { status: u16, code: String, message: String, field: Option<String> },
 }
 
 /// An answer over HTTP, whole.
@@ -98,6 +110,55 @@ impl Client {
         }
     }
 
+    /// Asks a path below `/api`.
+    pub async fn api(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Error> {
+        let headers: &[(&str, &str)] = if body.is_some() { &[("content-type", "application/json")] } else { &[] };
+        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let answer = self.send(method, path, headers, body).await?;
+        if answer.status == StatusCode::UNAUTHORIZED {
+            return Err(Error::Unauthorised);
+        }
+        let document: Value =
+            serde_json::from_slice(&answer.body).map_err(|_| Error::NotAGateway { address: self.address })?;
+        let text = |field: &str| document["error"][field].as_str().map(str::to_owned);
+        match (text("code"), text("message")) {
+            (Some(code), Some(message)) => {
+                Err(Error::Declined { status: answer.status, code, message, field: text("field") })
+            }
+            _ if answer.status == StatusCode::OK => Ok(document),
+            _ => Err(Error::NotAGateway { address: self.address }),
+        }
+    }
+
+    /// Follows the event log from after `since`, or from now on.
+    pub async fn follow(&self, since: Option<i64>) -> Result<Following, Error> {
+        let (address, patience) = (self.address, self.patience);
+        let connecting = self.connect(since);
+        tokio::time::timeout(patience, connecting).await.map_err(|_| Error::TooSlow { address, patience })?
+    }
+
+    async fn connect(&self, since: Option<i64>) -> Result<Following, Error> {
+        let address = self.address;
+        let query = since.map(|since| format!("?since={since}")).unwrap_or_default();
+        let broken = |source: tungstenite::Error| Error::Broken { address, source: source.into() };
+        let mut request = format!("ws://{address}/ws{query}").into_client_request().map_err(broken)?;
+        if let Some(token) = &self.token {
+            let value = header::HeaderValue::from_str(&format!("Bearer {token}"));
+            let value = value.map_err(|error| Error::Broken { address, source: error.into() })?;
+            request.headers_mut().insert(header::AUTHORIZATION, value);
+        }
+        let stream = TcpStream::connect(address).await.map_err(|source| Error::Unreachable { address, source })?;
+        let limits = WebSocketConfig::default().max_message_size(Some(EVENT_BYTES_MAX));
+        match tokio_tungstenite::client_async_with_config(request, stream, Some(limits)).await {
+            Ok((socket, _)) => Ok(Following { socket, address }),
+            Err(tungstenite::Error::Http(answer)) if answer.status() == StatusCode::UNAUTHORIZED => {
+                Err(Error::Unauthorised)
+            }
+            Err(tungstenite::Error::Http(_)) => Err(Error::NotAGateway { address }),
+            Err(error) => Err(broken(error)),
+        }
+    }
+
     fn not_a_frame(&self, answer: &Answer) -> Error {
         let error = &answer.json()["error"];
         match (error["code"].as_str(), error["message"].as_str()) {
@@ -160,5 +221,42 @@ impl Client {
         };
         let (answer, _) = tokio::join!(exchange, connection);
         answer.map_err(broken)
+    }
+}
+
+/// Somebody who is told of events as they come.
+pub struct Following {
+    socket: WebSocketStream<TcpStream>,
+    address: SocketAddr,
+}
+
+/// What a follower hears.
+pub enum Heard {
+    /// `{type, agentId?, taskId?, timestamp, seq, data}`.
+    Envelope(Value),
+    /// The other side has let go, with its reason.
+    End(String),
+}
+
+impl Following {
+    pub async fn next(&mut self) -> Result<Heard, Error> {
+        let address = self.address;
+        loop {
+            let heard = tokio::time::timeout(SILENCE_MAX, self.socket.next()).await;
+            match heard.map_err(|_| Error::TooSlow { address, patience: SILENCE_MAX })? {
+                Some(Ok(Message::Text(text))) => {
+                    let envelope = serde_json::from_str(&text).map_err(|_| Error::NotAGateway { address })?;
+                    return Ok(Heard::Envelope(envelope));
+                }
+                Some(Ok(Message::Close(close))) => {
+                    let reason = close.map(|close| close.reason.to_string()).filter(|reason| !reason.is_empty());
+                    return Ok(Heard::End(reason.unwrap_or_else(|| "the gateway closed the connection".into())));
+                }
+                // Signs of life are answered by the socket itself.
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(Error::Broken { address, source: error.into() }),
+                None => return Ok(Heard::End("the connection ended without a word".into())),
+            }
+        }
     }
 }

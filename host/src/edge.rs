@@ -18,6 +18,7 @@ mod openapi;
 mod origin;
 mod params;
 mod plugins;
+mod queries;
 mod route;
 mod table;
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use chela::edge::{Access, methods, routes};
+use chela::event::{Kind, Role};
 use chela::port::Port;
 use support::{TestDir, chela};
 
@@ -32,6 +33,75 @@ fn every_route_and_method_is_documented_with_its_scope() {
     }
     for (method, scope) in methods().list() {
         row(&[&format!("`{method}`"), &format!("`{scope}`")]);
+    }
+}
+
+#[test]
+fn every_type_of_event_is_documented_with_its_role_and_no_other() {
+    let text = document("docs/events.md");
+    let table = text.split("## Types").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("a table of types");
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.trim_matches('|').splitn(3, '|').map(str::trim).collect())
+        .collect();
+    let documented: Vec<(&str, &str)> =
+        rows.iter().map(|row| (row[0].trim_matches('`'), row[1].trim_matches('`'))).collect();
+    let known: Vec<(&str, &str)> = Kind::ALL.iter().map(|kind| (kind.as_str(), kind.role().as_str())).collect();
+    assert_eq!(documented, known, "in the order of `event.rs`");
+    assert!(rows.iter().all(|row| row.len() == 3 && row[2].len() > 3), "each says something");
+    for role in Role::ALL {
+        assert!(text.contains(&format!("`{}` (", role.as_str())), "docs/events.md does not say what {role:?} is");
+    }
+}
+
+#[test]
+fn every_path_and_parameter_of_the_monitor_is_documented() {
+    let text = document("docs/events.md");
+    let host = support::TestHost::start();
+    let (_, openapi) = host.get("/api/openapi.json");
+    for (path, operations) in openapi["paths"].as_object().expect("paths") {
+        let row = text.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{path}`")));
+        let row = row.or_else(|| text.lines().find(|line| line.contains(&format!(" `{path}`"))));
+        let row = row.unwrap_or_else(|| panic!("docs/events.md has no row for {path}"));
+        for parameter in operations["get"]["parameters"].as_array().into_iter().flatten() {
+            let name = parameter["name"].as_str().expect("a name");
+            let given = parameter["in"] == "path" || row.contains(&format!("`{name}`"));
+            assert!(given, "docs/events.md does not say that {path} takes {name}");
+        }
+    }
+}
+
+#[test]
+fn every_command_is_documented() {
+    let text = document("docs/operating.md");
+    let dir = TestDir::empty();
+    let commands = |arguments: &[&str]| -> Vec<String> {
+        let help = chela(&dir.state, arguments).stdout;
+        let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+        let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        names
+            .filter_map(|line| line.split_whitespace().next())
+            .filter(|name| *name != "help")
+            .map(str::to_owned)
+            .collect()
+    };
+    let mut all: Vec<String> = Vec::new();
+    for command in commands(&["--help"]) {
+        let below = commands(&[&command, "--help"]);
+        match below.is_empty() {
+            true => all.push(command),
+            false => all.extend(below.iter().map(|below| format!("{command} {below}"))),
+        }
+    }
+    assert!(all.len() > 20, "{all:?}");
+    for command in all {
+        let (group, name) = command.split_once(' ').unwrap_or(("", &command));
+        let found = text.lines().filter(|line| line.starts_with("| `chela ")).any(|line| {
+            let cell = line.split(" | ").next().unwrap_or_default();
+            cell.contains(group) && cell.split([' ', '|', '`', '\\']).any(|word| word == name)
+        });
+        assert!(found, "docs/operating.md has no row for `chela {command}`");
     }
 }
 

@@ -30,6 +30,7 @@ fn shown(host: &TestHost) -> Value {
                 "categorySource",
                 "categoryVersion",
                 "categoryReason",
+                "classification",
             ] {
                 detail.as_object_mut().expect("an object").remove(field);
             }
@@ -56,7 +57,8 @@ fn an_index_that_is_missing_broken_or_of_another_version_is_made_again_and_shows
     let before = shown(&host);
     assert_eq!(before.as_array().map(Vec::len), Some(40));
     let mut dir = host.stop();
-    let damage: [(&str, fn(&std::path::Path)); 4] = [
+    type Damage = fn(&std::path::Path);
+    let damage: [(&str, Damage); 4] = [
         ("missing", |path| fs::remove_dir_all(path.parent().expect("a folder")).expect("removed")),
         ("not a database", |path| fs::write(path, "nonsense").expect("written")),
         ("empty", |path| fs::write(path, "").expect("written")),

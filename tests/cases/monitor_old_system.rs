@@ -129,7 +129,7 @@ fn tasks_and_jobs_are_read_from_their_files() {
         for task in answer["tasks"].as_array().expect("tasks") {
             let text = |field: &str| task[field].as_str().unwrap_or_else(|| panic!("no {field} in {task}")).to_owned();
             by_status.entry(text("status")).or_default().push(text("id"));
-            if let Some(progress) = expected["stepsProgress"].get(&text("id")) {
+            if let Some(progress) = expected["stepsProgress"].get(text("id")) {
                 assert_eq!(&task["stepsProgress"], progress);
             }
         }

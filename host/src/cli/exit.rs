@@ -16,6 +16,7 @@ Exit codes:
 Start with `chela serve`: it writes a configuration with a demo team if there is none.";
 
 pub(super) const FAILED: u8 = 1;
+const ARGUMENTS: u8 = 2;
 pub(super) const UNAVAILABLE: u8 = 69;
 const CANNOT_WRITE: u8 = 73;
 const BUSY: u8 = 75;
@@ -29,6 +30,21 @@ pub(super) struct NoGateway {
     pub(super) dir: std::path::PathBuf,
 }
 
+/// A gateway serves, and does not listen where this is asked.
+#[derive(Debug, thiserror::Error)]
+#[error("the gateway of {} has the listener off that this asks; start it with `chela serve --gateway ADDR`", dir.display())]
+pub(super) struct ListenerOff {
+    pub(super) dir: std::path::PathBuf,
+}
+
+/// What an argument says is not what it may say, as only the gateway can tell.
+#[derive(Debug, thiserror::Error)]
+#[error("{flag}: {said}")]
+pub(super) struct WrongArgument {
+    pub(super) flag: &'static str,
+    pub(super) said: String,
+}
+
 pub(super) fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<app::Error>() {
         return of_app(error);
@@ -36,12 +52,16 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<settings::Error>() {
         return of_settings(error);
     }
-    if error.is::<NoGateway>() {
+    if error.is::<NoGateway>() || error.is::<ListenerOff>() {
         return UNAVAILABLE;
+    }
+    if error.is::<WrongArgument>() {
+        return ARGUMENTS;
     }
     match error.downcast_ref::<client::Error>() {
         Some(client::Error::Unauthorised) => REFUSED,
-        Some(client::Error::Refused(_)) | None => FAILED,
+        Some(client::Error::Declined { status, .. }) if *status >= 500 => UNAVAILABLE,
+        Some(client::Error::Refused(_) | client::Error::Declined { .. }) | None => FAILED,
         Some(_) => UNAVAILABLE,
     }
 }

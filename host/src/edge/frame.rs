@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Refusal;
 use crate::scope::Scope;
 
 /// `{type: "req", id, method, params}`; over HTTP `type` and `id` may be left out.
@@ -93,6 +94,22 @@ impl ErrorShape {
     pub fn with_details(mut self, details: Value) -> Self {
         self.details = Some(details);
         self
+    }
+}
+
+/// What a path would refuse, a method refuses with the same words; the path's code goes into the details.
+impl From<Refusal> for ErrorShape {
+    fn from(refusal: Refusal) -> Self {
+        let mut details = serde_json::json!({ "code": refusal.code() });
+        let shape = match &refusal {
+            Refusal::Parameter { field, .. } => {
+                details["field"] = field.as_str().into();
+                Self::invalid(refusal.to_string())
+            }
+            Refusal::NoSuch { .. } => Self::invalid(refusal.to_string()),
+            _ => Self::unavailable(refusal.to_string()),
+        };
+        shape.with_details(details)
     }
 }
 

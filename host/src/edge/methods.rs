@@ -4,13 +4,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Context, ErrorShape, Methods, plugins};
+use super::{Context, ErrorShape, Methods, plugins, queries};
 use crate::config::Agent;
 use crate::scope::Scope;
 
 /// Every method there is.
 pub fn methods() -> Methods {
-    let methods = plugins::methods(Methods::default());
+    let methods = queries::methods(plugins::methods(Methods::default()));
     methods
         .add("health", Scope::Read, health)
         .add("status", Scope::Read, status)

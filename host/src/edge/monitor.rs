@@ -101,6 +101,10 @@ async fn health(State(context): State<Context>, RawQuery(query): RawQuery) -> An
 
 async fn events(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
     let given = Given::parse(EVENTS, query.as_deref())?;
+    events_page(&context, &given).await.map(Json)
+}
+
+pub(super) async fn events_page(context: &Context, given: &Given) -> Result<Value, Refusal> {
     let subject = match (given.id(Param::Task)?, given.id(Param::Job)?) {
         (Some(_), Some(_)) => return Err(bad("jobId", "ask for a task or for a job, not for both".into())),
         (task, job) => task.map(|id| format!("task:{id}")).or(job.map(|id| format!("job:{id}"))),
@@ -112,7 +116,7 @@ async fn events(State(context): State<Context>, RawQuery(query): RawQuery) -> An
     let asked = EventsQuery {
         roles: given.roles()?,
         types: given.list(Param::Type)?,
-        categories: given.categories(&context)?,
+        categories: given.categories(context)?,
         work_session: given.id(Param::WorkSession)?,
         subject,
         since,
@@ -120,16 +124,20 @@ async fn events(State(context): State<Context>, RawQuery(query): RawQuery) -> An
         limit: given.limit()?,
     };
     let page = context.monitor.events(asked).await?;
-    Ok(Json(json!({ "events": page.rows, "nextCursor": page.next })))
+    Ok(json!({ "events": page.rows, "nextCursor": page.next }))
 }
 
 async fn sessions(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
     let given = Given::parse(SESSIONS, query.as_deref())?;
+    sessions_page(&context, &given).await.map(Json)
+}
+
+pub(super) async fn sessions_page(context: &Context, given: &Given) -> Result<Value, Refusal> {
     let asked = SessionsQuery {
         roles: given.roles()?,
         types: given.list(Param::Type)?,
         status: given.status()?,
-        categories: given.categories(&context)?,
+        categories: given.categories(context)?,
         sub_tags: given.list(Param::SubTag)?,
         thread_states: given.thread_states()?,
         text: given.text()?,
@@ -137,13 +145,17 @@ async fn sessions(State(context): State<Context>, RawQuery(query): RawQuery) -> 
         limit: given.limit()?,
     };
     let page = context.monitor.sessions(asked).await?;
-    Ok(Json(json!({ "workSessions": page.rows, "nextCursor": page.next })))
+    Ok(json!({ "workSessions": page.rows, "nextCursor": page.next }))
 }
 
 async fn session(State(context): State<Context>, Path(id): Path<String>, RawQuery(query): RawQuery) -> Answer {
     Given::parse(&[], query.as_deref())?;
-    let found = context.monitor.session(id.clone()).await?;
-    found.map(Json).ok_or_else(|| no_such("work session", &id))
+    session_of(&context, &id).await.map(Json)
+}
+
+pub(super) async fn session_of(context: &Context, id: &str) -> Result<Value, Refusal> {
+    let found = context.monitor.session(id.to_owned()).await?;
+    found.ok_or_else(|| no_such("work session", id))
 }
 
 async fn stats(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
@@ -187,10 +199,7 @@ async fn set_category(State(context): State<Context>, Path(id): Path<String>, re
     match (changed, outcome.await) {
         (_, Ok(Err(error))) => Err(override_refused(error, &id)),
         (Err(error), _) => Err(Refusal::Unavailable { said: error.message }),
-        (Ok(_), _) => {
-            let found = context.monitor.session(id.clone()).await?;
-            found.map(Json).ok_or_else(|| no_such("work session", &id))
-        }
+        (Ok(_), _) => session_of(&context, &id).await.map(Json),
     }
 }
 
@@ -319,6 +328,6 @@ async fn read<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> R
     looked.map_err(|_| Refusal::Unavailable { said: "the files could not be read; see the gateway's log".into() })
 }
 
-fn no_such(what: &str, id: &str) -> Refusal {
+pub(super) fn no_such(what: &str, id: &str) -> Refusal {
     Refusal::NoSuch { what: format!("{what} {}", id.chars().take(128).collect::<String>()) }
 }

@@ -165,6 +165,7 @@ fn schemas() -> Value {
             "previousWorkSessionId": text(), "collabCategory": text(), "collabSecondary": texts(), "collabSubTags": texts(),
             "categoryConfidence": { "type": "number", "minimum": 0, "maximum": 1 }, "categorySource": source, "categoryVersion": text(),
             "categoryReason": text(), "categoryUpdatedBy": text(), "categoryUpdatedAt": text(),
+            "classification": { "anyOf": [reference("Classification"), { "type": "null" }] },
             "threads": { "type": "array", "items": reference("Thread") },
             "matches": { "type": "array", "items": reference("Match") },
         }),
@@ -221,6 +222,13 @@ fn schemas() -> Value {
         "WorkSessions": page("workSessions", "WorkSession"),
         "WorkSession": session,
         "Thread": thread,
+        "Classification": object(
+            &["primary", "secondary", "subTags", "confidence", "source", "reason", "version", "at"],
+            json!({
+                "primary": maybe(), "secondary": texts(), "subTags": texts(), "confidence": { "type": "number", "minimum": 0, "maximum": 1 },
+                "source": { "type": "string", "enum": ["rule", "heuristic", "fallback"] }, "reason": text(), "version": maybe(), "at": whole(),
+            }),
+        ),
         "Match": object(&["seq", "ts", "type", "passage"], json!({
             "seq": whole(), "ts": whole(), "type": text(), "fromAgent": maybe(), "passage": text(),
         })),

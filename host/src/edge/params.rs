@@ -127,6 +127,11 @@ impl Given {
         Ok(Self(given))
     }
 
+    /// Parameters that came by name already.
+    pub(super) fn of(given: impl IntoIterator<Item = (Param, Option<String>)>) -> Self {
+        Self(given.into_iter().filter_map(|(param, value)| Some((param, value?))).collect())
+    }
+
     fn get(&self, param: Param) -> Option<&str> {
         self.0.iter().find(|(given, _)| *given == param).map(|(_, value)| value.as_str())
     }

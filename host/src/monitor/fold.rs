@@ -209,11 +209,10 @@ impl Session {
         }
         self.take_titles(fact);
         self.take_text(fact);
-        if line.data.category_manual_override.0 || line.data.category_source.get() == Some("manual") {
-            if let Some(category) = line.data.collab_category.get() {
-                let sub_tags = line.data.collab_sub_tags.0.clone();
-                self.manual = Some(Manual { category: cut(category, 64), sub_tags });
-            }
+        let by_hand = line.data.category_manual_override.0 || line.data.category_source.get() == Some("manual");
+        if let Some(category) = line.data.collab_category.get().filter(|_| by_hand) {
+            let sub_tags = line.data.collab_sub_tags.0.clone();
+            self.manual = Some(Manual { category: cut(category, 64), sub_tags });
         }
     }
 
@@ -245,10 +244,10 @@ impl Session {
         if self.label.is_none() {
             self.label = data.label.get().and_then(title::of_label);
         }
-        if fact.line.kind == "task.started" || fact.line.kind == "task.backlog_added" {
-            if let Some(title) = data.title.get().or(data.description.get()).and_then(title::of_label) {
-                remember(&mut self.task_titles, &title, TASKS_MAX);
-            }
+        let names_task = fact.line.kind == "task.started" || fact.line.kind == "task.backlog_added";
+        let title = data.title.get().or(data.description.get()).filter(|_| names_task);
+        if let Some(title) = title.and_then(title::of_label) {
+            remember(&mut self.task_titles, &title, TASKS_MAX);
         }
         if self.goal.is_some() || !is_talk(fact) {
             return;

@@ -8,12 +8,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::read_config;
-use crate::cli::output::table;
-use crate::cli::{Output, block_on, exit};
+use crate::cli::ask::{self, encoded};
+use crate::cli::output::{plain, table};
+use crate::cli::{Output, block_on};
 use crate::client::Client;
 use crate::layout::StateDir;
-use crate::run::RunFile;
-use crate::settings;
 
 /// Compiling a large component takes most of a minute.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -54,15 +53,7 @@ pub(in crate::cli) struct Logs {
 }
 
 fn client(dir: &StateDir) -> anyhow::Result<Client> {
-    let run = RunFile::read(dir).with_context(|| format!("cannot read {}", dir.run_file().display()))?;
-    let address = run.and_then(|run| run.addresses.gateway);
-    let Some(address) = address else { return Err(exit::NoGateway { dir: dir.path().to_owned() }.into()) };
-    let held = chela_storage::DirLock::is_held(&dir.lock());
-    if !held.with_context(|| format!("cannot look at {}", dir.lock().display()))? {
-        return Err(exit::NoGateway { dir: dir.path().to_owned() }.into());
-    }
-    let settings = settings::load(dir)?;
-    Ok(Client::new(address, Some(settings.tokens.owner().to_owned())).with_patience(PATIENCE))
+    Ok(ask::gateway(dir)?.with_patience(PATIENCE))
 }
 
 fn call(dir: &StateDir, method: &str, params: Value) -> anyhow::Result<Value> {
@@ -151,12 +142,6 @@ impl Load {
     }
 }
 
-/// A value as part of a query.
-fn encoded(text: &str) -> String {
-    let keep = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
-}
-
 fn load_in_words(answer: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let plugin = |value: &Value| format!("{} {}", word(&value["name"]), word(&value["version"]));
@@ -215,24 +200,20 @@ impl Logs {
             output.show(&json!({ "slot": self.slot, "lines": shown }), || in_words(&shown));
             return Ok(());
         }
-        output.lines(&shown, in_words);
-        loop {
+        let mut is_read = output.lines(&shown, in_words);
+        while is_read {
             std::thread::sleep(FOLLOW_EVERY);
             let newest = fetch(1_000)?;
             // The lines after the last one that was shown; all of them if the file has turned over.
             let known = shown.last().and_then(|last| newest.iter().rposition(|line| line == last));
             let fresh = newest[known.map_or(0, |at| at + 1)..].to_vec();
             if !fresh.is_empty() {
-                output.lines(&fresh, in_words);
+                is_read = output.lines(&fresh, in_words);
                 shown = newest;
             }
         }
+        Ok(())
     }
-}
-
-/// Without what moves a terminal's cursor.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn in_words(lines: &[Value]) -> String {

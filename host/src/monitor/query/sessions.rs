@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Page, QueryError, Readers, SCAN_MAX, SessionsQuery};
 use crate::event::Role;
-use crate::monitor::category::Shown;
+use crate::monitor::category::{Classified, Shown};
 use crate::monitor::fold::{ARCHIVED_AFTER_MS, Session, Status, Thread, ThreadState, place, status};
 use crate::monitor::index::parsed;
 use crate::monitor::line::Line;
@@ -46,6 +46,7 @@ impl Readers {
             let found = db.prepare_cached(&sql)?.query_row([key], |row| found(row, now)).optional()?;
             let Some(found) = found else { return Ok(None) };
             let mut summary = found.summary();
+            summary["classification"] = classification(db, found.id)?;
             summary["threads"] = self.threads(db, found.id)?;
             Ok(Some(summary))
         })
@@ -232,4 +233,17 @@ fn decode(cursor: &str) -> Option<(i64, i64)> {
 /// Whether a text can be a cursor of a list of sessions.
 pub fn is_sessions_cursor(text: &str) -> bool {
     decode(text).is_some() || super::search::is_cursor(text)
+}
+
+/// What the classifier said of a session, whoever overruled it; null before it was asked.
+fn classification(db: &Connection, session: i64) -> Result<Value, QueryError> {
+    let mut find = db.prepare_cached("SELECT classified FROM sessions WHERE id = ?")?;
+    let classified: Option<String> = find.query_row([session], |row| row.get(0))?;
+    let Some(Classified { answer, version, at }) = classified.as_deref().map(parsed).transpose()? else {
+        return Ok(Value::Null);
+    };
+    let mut said = json!(answer);
+    said["version"] = json!(version);
+    said["at"] = json!(at);
+    Ok(said)
 }
