@@ -14,6 +14,7 @@ mod cases {
     mod monitor_api;
     mod monitor_cli;
     mod monitor_follow;
+    mod monitor_foreign;
     mod monitor_index;
     mod monitor_old_system;
     mod plugins_bindings;

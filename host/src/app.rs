@@ -57,6 +57,16 @@ pub struct Options {
     pub listen: PerPort<Option<Listen>>,
     /// The `chela` binary, which compiles components.
     pub compiler: PathBuf,
+    /// Another's directory, which the monitor shows instead of our own.
+    pub watched: Option<Watched>,
+}
+
+/// A directory that another process writes.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    pub dir: StateDir,
+    /// Operators may say here which category a work session has; nothing else is ever written there.
+    pub overrides: bool,
 }
 
 /// A serving gateway.
@@ -110,7 +120,7 @@ impl Parts {
 impl App {
     /// Starts everything and returns once it is ready.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let Options { dir, clock, listen, compiler } = options;
+        let Options { dir, clock, listen, compiler, watched } = options;
         let lock = claim(&dir)?;
         let created = ensure_config(&dir)?;
         let first = settings::load(&dir)?;
@@ -147,16 +157,17 @@ impl App {
         .map_err(Box::new)?;
         services.spawn("the watch over plugins", watching);
 
+        let shown = watched.as_ref().map_or(&dir, |watched| &watched.dir).clone();
         let (monitor, watching) = monitor::start(
             monitor::Options {
-                logs: dir.logs(),
+                logs: shown.logs(),
                 index: dir.event_index(),
-                overrides: dir.category_overrides(),
-                overrides_writable: true,
+                overrides: shown.category_overrides(),
+                overrides_writable: watched.as_ref().is_none_or(|watched| watched.overrides),
                 clock: clock.clone(),
                 plugins: plugins.clone(),
                 settings: settings.clone(),
-                grown: Some(bus.grown()),
+                grown: watched.is_none().then(|| bus.grown()),
             },
             services.stop.clone(),
         )
@@ -167,7 +178,7 @@ impl App {
         let (changes, sockets) = (TaskTracker::new(), TaskTracker::new());
         let context = Context::new(Shared {
             dir: dir.clone(),
-            watched: dir.clone(),
+            watched: shown,
             addresses,
             settings: settings.clone(),
             plugins: plugins.clone(),

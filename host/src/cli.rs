@@ -8,6 +8,7 @@ mod doctor;
 mod events;
 mod exit;
 mod init;
+mod monitor;
 mod output;
 mod plugin;
 mod serve;
@@ -53,6 +54,8 @@ enum Command {
     Init(init::Init),
     /// Serve the team of the state directory until stopped
     Serve(serve::Serve),
+    /// Watch a directory that another process writes, also one of the old system; writes nothing there
+    Monitor(monitor::Monitor),
     /// Print the owner's token, alone on a line
     Token,
     /// List the agents of the team
@@ -115,6 +118,7 @@ fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
     match arguments.command {
         Command::Init(init) => init.run(&dir, output)?,
         Command::Serve(serve) => serve.run(&dir, output)?,
+        Command::Monitor(monitor) => monitor.run(&dir, output)?,
         Command::Token => token::run(&dir, output)?,
         Command::Agents => agents::run(&dir, output)?,
         Command::Status => return status::run(&dir, output),

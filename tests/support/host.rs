@@ -49,6 +49,7 @@ impl TestHost {
             clock: clock.clone(),
             listen: PerPort::default(),
             compiler: binary::path(),
+            watched: None,
         };
         match runtime.block_on(App::start(options)) {
             Ok(app) => {

@@ -41,45 +41,55 @@ impl Serve {
     }
 
     async fn serve(self, dir: &StateDir, output: Output, level: LogLevel) -> anyhow::Result<()> {
-        let mut signals = Signals::new().context("cannot listen for signals")?;
+        let signals = Signals::new().context("cannot listen for signals")?;
         let compiler = std::env::current_exe().context("cannot find this program's own file")?;
-        let options = Options { dir: dir.clone(), clock: Clock::system(), listen: self.listeners.into(), compiler };
-        let mut app = App::start(options).await?;
+        let listen = self.listeners.into();
+        let options = Options { dir: dir.clone(), clock: Clock::system(), listen, compiler, watched: None };
+        let app = App::start(options).await?;
         let ready = RunFile::of_this_process(app.addresses());
         output.show(&json!(ready), || welcome(dir, &app));
+        until_stopped(app, dir, signals, level).await
+    }
+}
 
-        let settings = app.settings().clone();
-        let mut changes = settings.subscribe();
-        let fault = loop {
-            tokio::select! {
-                signal = signals.next() => match signal {
-                    Told::Stop => break None,
-                    // Not waited for: the next signal may be the one to stop.
-                    Told::Reload => drop(tokio::spawn({
-                        let settings = settings.clone();
-                        async move { settings.reload().await }
-                    })),
-                },
-                died = app.died() => break Some(died),
-                Ok(()) = changes.changed() => level.set(&changes.borrow_and_update().config.log),
-            }
-        };
+/// Serves until a signal or a fault, then stops in order.
+pub(super) async fn until_stopped(
+    mut app: App,
+    dir: &StateDir,
+    mut signals: Signals,
+    level: LogLevel,
+) -> anyhow::Result<()> {
+    let settings = app.settings().clone();
+    let mut changes = settings.subscribe();
+    let fault = loop {
         tokio::select! {
-            stopped = app.stop() => stopped?,
-            () = signals.stop() => {
-                RunFile::remove(dir).context("cannot remove the run file")?;
-                anyhow::bail!("ended at once by a second signal; requests under way were cut off");
-            }
+            signal = signals.next() => match signal {
+                Told::Stop => break None,
+                // Not waited for: the next signal may be the one to stop.
+                Told::Reload => drop(tokio::spawn({
+                    let settings = settings.clone();
+                    async move { settings.reload().await }
+                })),
+            },
+            died = app.died() => break Some(died),
+            Ok(()) = changes.changed() => level.set(&changes.borrow_and_update().config.log),
         }
-        match fault {
-            Some(fault) => Err(fault.into()),
-            None => Ok(()),
+    };
+    tokio::select! {
+        stopped = app.stop() => stopped?,
+        () = signals.stop() => {
+            RunFile::remove(dir).context("cannot remove the run file")?;
+            anyhow::bail!("ended at once by a second signal; requests under way were cut off");
         }
+    }
+    match fault {
+        Some(fault) => Err(fault.into()),
+        None => Ok(()),
     }
 }
 
 /// As many open files as the system lets us have: connections need one each. What it refuses is found out by `doctor`.
-fn raise_open_files() {
+pub(super) fn raise_open_files() {
     let limits = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, maximum: limits.maximum });
 }
@@ -109,14 +119,14 @@ enum Told {
     Reload,
 }
 
-struct Signals {
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     reload: Signal,
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    pub(super) fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -138,7 +148,7 @@ impl Signals {
 }
 
 /// Lets a changed configuration change how much is logged.
-struct LogLevel(reload::Handle<EnvFilter, Registry>);
+pub(super) struct LogLevel(reload::Handle<EnvFilter, Registry>);
 
 impl LogLevel {
     fn set(&self, log: &Log) {
@@ -147,7 +157,7 @@ impl LogLevel {
     }
 }
 
-fn start_logging(log: &Log) -> LogLevel {
+pub(super) fn start_logging(log: &Log) -> LogLevel {
     let (filter, handle) = reload::Layer::new(filter(log));
     // A log that nobody takes any more must not end the gateway.
     let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
@@ -171,11 +181,11 @@ fn filter(log: &Log) -> EnvFilter {
 /// component of twelve megabytes came and went, that was sixty megabytes of nothing.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "a setting of the C library, made before there is a second thread")]
-fn return_large_buffers() {
+pub(super) fn return_large_buffers() {
     const LARGE: libc::c_int = 1024 * 1024;
     // Where it is refused, memory is used as before.
     let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
 }
 
 #[cfg(not(target_env = "gnu"))]
-fn return_large_buffers() {}
+pub(super) fn return_large_buffers() {}

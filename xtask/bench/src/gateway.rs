@@ -29,8 +29,13 @@ pub fn directory(edit: impl FnOnce(&mut serde_json::Value)) -> Result<(tempfile:
 }
 
 pub async fn start_in(dir: &StateDir, binary: &Path) -> Result<App> {
-    let options =
-        Options { dir: dir.clone(), clock: Clock::system(), listen: PerPort::default(), compiler: binary.to_owned() };
+    let options = Options {
+        dir: dir.clone(),
+        clock: Clock::system(),
+        listen: PerPort::default(),
+        compiler: binary.to_owned(),
+        watched: None,
+    };
     App::start(options).await.map_err(|error| anyhow!("{error}"))
 }
 

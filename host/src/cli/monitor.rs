@@ -1,0 +1,179 @@
+//! `chela monitor`: the monitor API over a directory that another process writes, ours or the old system's.
+//! Keeps true: nothing is written there, but for overrides where that was allowed; what this process needs to keep is in a directory of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Output;
+use super::serve::{Signals, raise_open_files, return_large_buffers, start_logging, until_stopped};
+use crate::app::{App, Options, Watched};
+use crate::clock::Clock;
+use crate::config::{self, Config, Listen, Log};
+use crate::id::AgentId;
+use crate::layout::StateDir;
+use crate::port::PerPort;
+use crate::run::RunFile;
+use crate::settings;
+
+/// A larger configuration is not read.
+const CONFIG_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+#[derive(Args)]
+pub(super) struct Monitor {
+    /// HOST:PORT, or a port on 127.0.0.1 (0 is any free one)
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:3847")]
+    listen: Listen,
+    /// Where the index is kept [default: a directory below the user's cache directory, one for each state directory]
+    #[arg(long, value_name = "DIR")]
+    index_dir: Option<PathBuf>,
+    /// A file whose first line is the token; else the token of the directory's configuration
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Let operators say which category a work session has: writes work-session-category-overrides.json there
+    #[arg(long)]
+    allow_overrides: bool,
+    /// Let programs of this machine read without a token
+    #[arg(long)]
+    open_reads: bool,
+}
+
+impl Monitor {
+    pub(super) fn run(self, watched: &StateDir, _: Output) -> anyhow::Result<()> {
+        let level = start_logging(&Log::default());
+        raise_open_files();
+        return_large_buffers();
+        if !watched.path().is_dir() {
+            bail!("there is no directory {}; give --state-dir DIR", watched.path().display());
+        }
+        let own = StateDir::new(self.own_dir(watched)?);
+        self.configure(watched, &own)?;
+        let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+        let served = runtime.block_on(async {
+            let signals = Signals::new().context("cannot listen for signals")?;
+            let compiler = std::env::current_exe().context("cannot find this program's own file")?;
+            let listen = PerPort { gateway: Some(Listen::Off), monitor: Some(self.listen), hub: Some(Listen::Off) };
+            let watched = Some(Watched { dir: watched.clone(), overrides: self.allow_overrides });
+            let app =
+                App::start(Options { dir: own.clone(), clock: Clock::system(), listen, compiler, watched }).await?;
+            let ready = RunFile::of_this_process(app.addresses());
+            // One line for programs, whatever was asked for: there is nothing else to say.
+            let said = json!({ "monitor": ready.addresses.monitor, "pid": ready.pid, "indexDir": own.path() });
+            // Whoever started it may not read what it says.
+            let _ = Output { json: true }.lines(&[said], |_| String::new());
+            until_stopped(app, &own, signals, level).await
+        });
+        runtime.shutdown_background();
+        served
+    }
+
+    fn own_dir(&self, watched: &StateDir) -> anyhow::Result<PathBuf> {
+        if let Some(given) = &self.index_dir {
+            let own = std::path::absolute(given)?;
+            if own.starts_with(watched.path()) {
+                bail!(
+                    "{} lies in the directory that is watched, where nothing is written; choose another --index-dir",
+                    own.display()
+                );
+            }
+            return Ok(own);
+        }
+        let caches = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
+            Some(path) => PathBuf::from(path),
+            None => std::env::home_dir().context("there is no home directory; give --index-dir DIR")?.join(".cache"),
+        };
+        // The same directory under two names is one.
+        let path = fs::canonicalize(watched.path()).unwrap_or_else(|_| watched.path().to_owned());
+        let name = blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex();
+        Ok(caches.join("chela").join(format!("monitor-{}", &name[..16])))
+    }
+
+    /// Writes the configuration of this process: the team and the token of the directory, and what was asked for here.
+    fn configure(&self, watched: &StateDir, own: &StateDir) -> anyhow::Result<()> {
+        let found = found_in(watched)?;
+        let token = match &self.token_file {
+            Some(path) => first_line(path)?,
+            None => found.token.with_context(|| {
+                format!("{} has no token for this monitor; give --token-file FILE", watched.path().display())
+            })?,
+        };
+        let mut value = Config { agents: config::Agents::default(), ..Config::default() }.to_value();
+        value["agents"] = json!({ "list": found.agents });
+        value["categories"] = found.categories.unwrap_or_else(|| value["categories"].clone());
+        value["gateway"]["auth"]["token"] = json!(token);
+        value["monitor"]["openReads"] = json!(self.open_reads);
+        value["decisions"]["record"] = json!("off");
+        chela_storage::make_private_dir(own.path())
+            .with_context(|| format!("cannot make {}; give another --index-dir", own.path().display()))?;
+        let text = serde_json::to_vec_pretty(&value)?;
+        chela_storage::replace(&own.config(), &text, chela_storage::Mode::Private)
+            .with_context(|| format!("cannot write {}", own.config().display()))
+    }
+}
+
+/// What a directory says about its team.
+#[derive(Default)]
+struct Found {
+    agents: Vec<Value>,
+    categories: Option<Value>,
+    token: Option<String>,
+}
+
+fn found_in(watched: &StateDir) -> anyhow::Result<Found> {
+    if watched.config().exists() {
+        let settings = settings::load(watched)?;
+        let value = settings.config.to_value();
+        let agents = value["agents"]["list"].as_array().into_iter().flatten();
+        // Teams and orchestrators are for who serves; the monitor shows who there is.
+        let agents =
+            agents.map(|agent| json!({ "id": agent["id"], "name": agent["name"], "workspace": agent["workspace"] }));
+        return Ok(Found {
+            agents: agents.map(without_nulls).collect(),
+            categories: Some(value["categories"].clone()),
+            token: Some(settings.tokens.owner().to_owned()),
+        });
+    }
+    if watched.old_config().exists() {
+        return old_system(&watched.old_config());
+    }
+    Ok(Found::default())
+}
+
+/// The configuration of the old system, read leniently: what is not understood is left out and said.
+fn old_system(path: &Path) -> anyhow::Result<Found> {
+    let facts = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if facts.len() > CONFIG_BYTES_MAX {
+        bail!("{} is larger than {CONFIG_BYTES_MAX} bytes", path.display());
+    }
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let value = config::json5_value(&text).map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?;
+    let mut agents = Vec::new();
+    for agent in value["agents"]["list"].as_array().into_iter().flatten() {
+        let Some(id) = agent["id"].as_str() else { continue };
+        match id.parse::<AgentId>() {
+            Ok(id) => agents.push(without_nulls(json!({ "id": id, "name": agent["name"].as_str() }))),
+            Err(error) => tracing::warn!(%error, path = %path.display(), "an agent is left out"),
+        }
+    }
+    let token = value["gateway"]["auth"]["token"].as_str().map(str::to_owned);
+    Ok(Found { agents, categories: None, token })
+}
+
+fn without_nulls(mut value: Value) -> Value {
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|_, field| !field.is_null());
+    }
+    value
+}
+
+fn first_line(path: &Path) -> anyhow::Result<String> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read the token in {}", path.display()))?;
+    let line = text.lines().next().unwrap_or_default().trim().to_owned();
+    if line.is_empty() {
+        bail!("{} is empty; its first line must be the token", path.display());
+    }
+    Ok(line)
+}
