@@ -55,15 +55,20 @@ impl Batch {
         self.waiting.push(Waiting { start: end, end, answer });
     }
 
-    /// Everything is on the disk: tells those who waited, and gives back what is to be heard.
-    pub(super) fn settle(&mut self) -> Vec<Arc<Event>> {
+    /// What is to be heard now that it is on the disk.
+    pub(super) fn take_heard(&mut self) -> Vec<Arc<Event>> {
+        self.heard.drain(..).map(|(_, event)| event).collect()
+    }
+
+    /// Everything is on the disk: tells those who waited. What is left is the memory.
+    pub(super) fn settle(&mut self) {
         for waiting in self.waiting.drain(..) {
             // Whoever asked may have gone.
             let _ = waiting.answer.send(Ok(()));
         }
         self.lines.clear();
+        self.heard.clear();
         self.count = 0;
-        self.heard.drain(..).map(|(_, event)| event).collect()
     }
 
     /// The log took only the first `written` bytes. They become a batch of their own; whoever waited for more is told `error` and their lines
@@ -121,8 +126,10 @@ mod tests {
         assert_eq!((batch.lines.as_slice(), batch.count), (b"two\nfour\n".as_slice(), 2));
         assert!(matches!(second_told.try_recv(), Ok(Err(Error::Closed))));
         assert!(first_told.try_recv().is_err(), "not before it is on the disk");
-        assert_eq!(done.settle().iter().map(|event| event.ts.0).collect::<Vec<_>>(), [1]);
+        let times = |batch: &mut Batch| batch.take_heard().iter().map(|event| event.ts.0).collect::<Vec<_>>();
+        assert_eq!(times(&mut done), [1]);
+        done.settle();
         assert!(matches!(first_told.try_recv(), Ok(Ok(()))));
-        assert_eq!(batch.settle().iter().map(|event| event.ts.0).collect::<Vec<_>>(), [2, 4]);
+        assert_eq!(times(&mut batch), [2, 4]);
     }
 }

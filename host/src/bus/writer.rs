@@ -90,7 +90,7 @@ impl Writer {
     fn told(&mut self, mut done: Batch, left: &mut Batch) {
         self.shared.metrics.events.inc_by(done.count);
         let bytes = done.lines.len() as u64;
-        let heard = done.settle();
+        let heard = done.take_heard();
         {
             let mut subscribers = self.shared.subscribers();
             for event in heard {
@@ -107,6 +107,8 @@ impl Writer {
         if bytes > 0 {
             self.shared.grown.send_modify(|total| *total += bytes);
         }
+        // Last: who waited for the disk finds that everybody has heard.
+        done.settle();
         if left.is_empty() {
             if bytes > 0 {
                 self.recovered();
