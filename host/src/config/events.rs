@@ -11,14 +11,11 @@ pub struct Events {
     /// How long an event may wait for others to share its flush to the disk. Needs a restart.
     #[schemars(range(min = 0, max = 1_000))]
     pub group_ms: u64,
-    /// Closed segments of the log whose events are all older are removed; 0 keeps everything.
-    #[schemars(range(min = 0, max = 36_500))]
-    pub keep_days: u32,
 }
 
 impl Default for Events {
     fn default() -> Self {
-        Self { group_ms: 5, keep_days: 180 }
+        Self { group_ms: 5 }
     }
 }
 
