@@ -93,6 +93,8 @@ struct Pending {
     failing: Option<Cause>,
     /// Events that were refused since the log fails.
     refused: u64,
+    /// The log is tried with the line that says that it takes lines again.
+    probing: bool,
     closing: bool,
     /// Events that were never written, once the writer has ended.
     lost: u64,

@@ -124,3 +124,33 @@ async fn a_closed_bus_has_written_everything_and_takes_nothing_more() {
     let refused = bus.emit(Kind::ConfigApplied, Map::new());
     assert!(matches!(refused, Err(Error::Closed)));
 }
+
+#[tokio::test]
+async fn a_log_that_refused_those_who_waited_recovers_although_nobody_emits() {
+    let temp = tempfile::tempdir().expect("a temporary directory");
+    let dir = StateDir::new(temp.path());
+    // A directory under the name that the first month's segment is to get: it cannot be closed.
+    let in_the_way = dir.logs().join("coordination-events.1970-01.1.ndjson");
+    std::fs::create_dir_all(dir.logs()).expect("a place for logs");
+    let clock = Clock::manual(Timestamp(7));
+    let bus = Bus::open(&dir, clock.clone(), Metrics::default(), Duration::from_millis(1)).expect("the log opens");
+    flushed(&bus).await;
+    std::fs::create_dir_all(in_the_way.join("full")).expect("in the way");
+    clock.advance(Duration::from_secs(40 * 86_400));
+    let event = || Event::system(Kind::GatewayStopped, Timestamp(9), Map::new());
+    let refused = bus.emit_durable(event()).await;
+    assert!(matches!(refused, Err(Error::Append { cause: Cause::Append(_), .. })), "{refused:?}");
+    assert!(bus.is_failing());
+    std::fs::remove_dir_all(&in_the_way).expect("out of the way");
+    for _ in 0..100 {
+        if !bus.is_failing() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    bus.emit_durable(event()).await.expect("the log takes lines again");
+    let log = std::fs::read_to_string(dir.event_log()).expect("readable");
+    let repaired: Vec<&str> = log.lines().filter(|line| line.contains("log.repaired")).collect();
+    assert_eq!(repaired.len(), 1, "{log}");
+    assert!(repaired[0].contains("\"unwritten\":1"), "{repaired:?}");
+}

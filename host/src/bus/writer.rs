@@ -60,6 +60,13 @@ impl Writer {
         if batch.is_empty() {
             std::mem::swap(&mut pending.batch, batch);
         }
+        if batch.is_empty() && pending.failing.is_some() {
+            // Nobody left anything to try the log with, and until it takes a line nobody may.
+            let facts = data(json!({ "log": "events", "unwritten": pending.refused }));
+            let event = Event::system(Kind::LogRepaired, self.shared.clock.now(), facts);
+            batch.push(&serde_json::to_vec(&event).expect("an event is plain JSON"), None, None);
+            pending.probing = true;
+        }
         true
     }
 
@@ -125,18 +132,24 @@ impl Writer {
             return;
         }
         let refused = std::mem::take(&mut pending.refused);
+        let said = std::mem::take(&mut pending.probing);
         drop(pending);
         self.shared.is_failing.store(false, Ordering::Relaxed);
         tracing::warn!(refused, "the event log takes lines again");
+        if said {
+            return;
+        }
         let facts = data(json!({ "log": "events", "unwritten": refused }));
         // The line may wait like any other; if there is no room for it, there is trouble enough in the log.
         let _ = self.shared.push(Event::system(Kind::LogRepaired, self.shared.clock.now(), facts), None);
     }
 
     fn fail(&self, cause: Cause) {
-        tracing::error!(%cause, path = %self.shared.path.display(), "the event log takes no lines; it is tried again every second");
         self.shared.is_failing.store(true, Ordering::Relaxed);
-        self.shared.lock().failing = Some(cause);
+        let already = self.shared.lock().failing.replace(cause.clone());
+        if already.is_none() {
+            tracing::error!(%cause, path = %self.shared.path.display(), "the event log takes no lines; it is tried again every second");
+        }
     }
 
     /// After a flush that failed nobody knows what the disk holds: whoever waits is told, and nothing more is taken.

@@ -44,6 +44,12 @@ pub(super) async fn follow(
 ) -> Result<Response, Refusal> {
     let since = since(query.as_deref())?;
     let accept = accept_key(&request)?;
+    // They hold a connection each although their request is over.
+    let followers_max = context.settings.current().config.limits.connections;
+    if context.sockets.len() >= followers_max {
+        let said = format!("{followers_max} follow already, which is as many as may (`limits.connections`)");
+        return Err(Refusal::Unavailable { said });
+    }
     let upgrade = hyper::upgrade::on(&mut request);
     let followed = context.monitor.follow(since);
     let sockets = context.sockets.clone();

@@ -309,10 +309,14 @@ impl Service {
         category: Option<String>,
         by: Option<String>,
     ) -> Result<(), OverrideError> {
-        overrides.refresh();
-        overrides.set(session, category, by, self.clock.now())?;
-        let Some(state) = state else { return Ok(()) };
-        match state.index.override_categories(&[session.to_owned()], &overrides.entries) {
+        // What others wrote into the file meanwhile is shown too.
+        let mut changed = overrides.refresh();
+        let set = overrides.set(session, category, by, self.clock.now());
+        changed.push(session.to_owned());
+        let Some(state) = state else { return set };
+        let shown = state.index.override_categories(&changed, &overrides.entries);
+        set?;
+        match shown {
             Ok(_) => Ok(()),
             // The file says it; the index says it when it is read again.
             Err(error) => {
