@@ -8,6 +8,7 @@ mod cases {
     mod config;
     mod docs;
     mod edge;
+    mod frozen;
     mod guide;
     mod health;
     mod kill;

@@ -11,6 +11,7 @@ mod line;
 mod lines;
 mod live;
 mod overrides;
+mod pace;
 mod query;
 mod service;
 mod title;
@@ -85,6 +86,7 @@ struct Standing {
     progress: Progress,
     problem: Option<String>,
     left_to_classify: u64,
+    renewal: Option<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +110,9 @@ pub struct Health {
     pub indexing_percent: Option<u8>,
     /// Work sessions that the classifier that serves has not seen yet.
     pub left_to_classify: u64,
+    /// How much of the log was read again, while an index with the roles of another classifier is made beside the one that answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub renewal_percent: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -132,6 +137,7 @@ pub fn start(
             progress: Progress::Indexing { percent: 0 },
             problem: None,
             left_to_classify: 0,
+            renewal: None,
         }),
     });
     let service = Service {
@@ -194,7 +200,8 @@ impl Handle {
             Progress::Ready => None,
         };
         let left_to_classify = standing.left_to_classify;
-        Health { events, malformed_lines, unknown_roles, indexing_percent, left_to_classify, problem }
+        let renewal_percent = standing.renewal;
+        Health { events, malformed_lines, unknown_roles, indexing_percent, left_to_classify, renewal_percent, problem }
     }
 
     /// Says which category a work session has, or takes that back.

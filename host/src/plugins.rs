@@ -148,7 +148,8 @@ pub fn start(
     let stopping = Arc::new(AtomicBool::new(false));
     let room = Arc::new(Room {
         slots: RwLock::new(Vec::new()),
-        threads: threads::Threads::start(lines).map_err(Error::Threads)?,
+        threads: threads::Threads::start(lines.clone()).map_err(Error::Threads)?,
+        bulk: threads::Threads::start_bulk(lines).map_err(Error::Threads)?,
         recorder,
         sampled: AtomicU64::new(0),
         sampled_ms: AtomicU64::new(0),
@@ -296,6 +297,7 @@ impl Handle {
                 tracing::error!("the thread that loads plugins had died");
             }
             owner.room.threads.stop();
+            owner.room.bulk.stop();
             owner.room.recorder.stop();
         });
         if ended.await.is_err() {

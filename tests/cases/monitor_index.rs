@@ -158,6 +158,55 @@ fn a_clock_that_was_set_back_or_far_ahead_hides_nothing() {
 }
 
 #[test]
+fn another_classifier_is_asked_again_about_roles_that_no_writer_gave() {
+    let mut lines = log_of(40);
+    for (n, line) in lines.iter_mut().enumerate() {
+        line["data"].as_object_mut().expect("data").remove("eventRole");
+        line["data"]["fromSessionKey"] = json!(if n % 4 == 0 { "agent:eden:subagent:1f" } else { "agent:eden:main" });
+    }
+    let mut given = log_of(1).remove(0);
+    given["data"]["workSessionId"] = json!("ws_given");
+    lines.push(given);
+    let host = start(with_log(&lines));
+    // `words` tells by session keys; `steady` calls everything a delegation.
+    host.load("classifier", &path_of(&guest("words")), json!({})).expect("loaded");
+    host.eventually("roles are those of the session keys", || (roles(&host) == (181, 60)).then_some(()));
+    let body = br#"{"collabCategory": "qa_validation"}"#;
+    assert_eq!(host.request("PATCH", "/api/work-sessions/ws_3/category", &[], body).status, 200);
+    host.load("classifier", &path_of(&guest("steady")), json!({})).expect("loaded");
+    host.eventually("roles are those of the new classifier", || {
+        // Whatever is being made, everything is answered meanwhile.
+        assert_eq!(host.get("/api/work-sessions?limit=500").1["workSessions"].as_array().map(Vec::len), Some(41));
+        (roles(&host) == (1, 240)).then_some(())
+    });
+    let (_, session) = host.get("/api/work-sessions/ws_0");
+    assert_eq!(session["roleCounts"]["delegation.subagent"], 6, "{session}");
+    let (_, session) = host.get("/api/work-sessions/ws_3");
+    assert_eq!(
+        (&session["collabCategory"], &session["categorySource"]),
+        (&json!("qa_validation"), &json!("manual_override"))
+    );
+    host.eventually("it is in place", || {
+        host.get("/api/health").1["monitor"].get("renewalPercent").is_none().then_some(())
+    });
+    let left: Vec<_> = fs::read_dir(host.dir.state.index())
+        .expect("readable")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().contains("next")), "{left:?}");
+    assert_eq!(roles(&start(host.stop())), (1, 240), "a restart keeps them");
+}
+
+/// How many events are conversations of main agents, and how many delegations.
+fn roles(host: &TestHost) -> (usize, usize) {
+    let of = |role: &str| {
+        let (_, page) = host.get(&format!("/api/events?role={role}&limit=500"));
+        page["events"].as_array().map_or(0, Vec::len)
+    };
+    (of("conversation.main"), of("delegation.subagent"))
+}
+
+#[test]
 fn another_classifier_classifies_again_without_a_change_of_the_log() {
     let mut lines = log_of(70);
     for line in &mut lines {

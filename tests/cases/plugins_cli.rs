@@ -30,7 +30,7 @@ fn inspect_tells_what_a_component_is() {
     let found = found.json();
     assert_eq!((&found["name"], &found["version"]), (&json!("waits"), &json!("0.1.0")));
     assert_eq!((&found["worlds"], &found["form"]), (&json!(["classifier"]), &json!("component")));
-    assert_eq!(found["interfaceVersion"], "0.1.0-dev");
+    assert_eq!(found["interfaceVersion"], "0.1.0");
     assert!(found["grants"].as_array().expect("a list").contains(&json!("wasi:cli/exit@0.2.0")), "{found}");
     assert_eq!(found["bytes"], guest_bytes("waits").len());
     assert_eq!(dir.files(), Vec::<String>::new(), "and makes nothing");

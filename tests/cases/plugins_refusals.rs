@@ -71,10 +71,10 @@ fn a_core_module_with_component_metadata_is_made_into_a_component() {
 #[test]
 fn a_component_of_another_version_is_refused_with_both_versions() {
     let host = host();
-    let later = dummy("classifier", |wit| wit.replace("0.1.0-dev", "0.2.0"));
-    let said = "it was built for chela:policy@0.2.0, and this host speaks chela:policy@0.1.0-dev; build it against";
+    let later = dummy("classifier", |wit| wit.replace("@0.1.0", "@0.2.0"));
+    let said = "it was built for chela:policy@0.2.0, and this host speaks chela:policy@0.1.0; build it against";
     check(&host, &later, "inspect", said);
-    let changed = dummy("classifier", |wit| wit.replace("0.1.0-dev", "0.2.0").replace("reason: string,", ""));
+    let changed = dummy("classifier", |wit| wit.replace("@0.1.0", "@0.2.0").replace("reason: string,", ""));
     let difference = "(in classification: `categories`, result, ok, field `classifications`, element: ";
     check(&host, &changed, "inspect", difference);
 }
@@ -83,7 +83,7 @@ fn a_component_of_another_version_is_refused_with_both_versions() {
 fn a_component_of_other_types_is_refused_with_the_first_difference() {
     let host = host();
     let lacks = dummy("classifier", |wit| wit.replace("confidence: f64,", ""));
-    check(&host, &lacks, "inspect", "its classification differs from chela:policy@0.1.0-dev: `categories`, result");
+    check(&host, &lacks, "inspect", "its classification differs from chela:policy@0.1.0: `categories`, result");
     check(&host, &lacks, "inspect", "the field `confidence` is missing");
     let more = dummy("classifier", |wit| wit.replace("heuristic,", "heuristic, guess,"));
     check(&host, &more, "inspect", "the case `guess` is not known");
@@ -101,7 +101,7 @@ fn a_component_that_is_not_what_the_slot_takes_is_refused() {
         let whole = move |wit: &str| if wit.contains("world plugin") { format!("{wit}{world}") } else { wit.into() };
         dummy("odd", whole)
     };
-    let missing = "it does not export chela:policy/lifecycle@0.1.0-dev; export it, or use a macro of the SDK";
+    let missing = "it does not export chela:policy/lifecycle@0.1.0; export it, or use a macro of the SDK";
     check(&host, &world("export classification;"), "inspect", missing);
     check(
         &host,

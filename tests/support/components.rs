@@ -3,11 +3,12 @@
 use wit_component::{ComponentEncoder, StringEncoding, dummy_module, embed_component_metadata};
 use wit_parser::{LiftLowerAbi, ManglingAndAbi, Resolve, SourceMap, WorldId};
 
-const WIT: [(&str, &str); 7] = [
+const WIT: [(&str, &str); 8] = [
     ("classification.wit", include_str!("../../wit/policy/classification.wit")),
     ("lifecycle.wit", include_str!("../../wit/policy/lifecycle.wit")),
     ("log.wit", include_str!("../../wit/policy/log.wit")),
     ("prompts.wit", include_str!("../../wit/policy/prompts.wit")),
+    ("tasks.wit", include_str!("../../wit/policy/tasks.wit")),
     ("tool-guard.wit", include_str!("../../wit/policy/tool-guard.wit")),
     ("types.wit", include_str!("../../wit/policy/types.wit")),
     ("world.wit", include_str!("../../wit/policy/world.wit")),
@@ -135,7 +136,7 @@ impl Handmade<'_> {
             [at - length, length]
         });
         let [name, version, category, reason] = places;
-        let description = [name, version, [0, 0], [0, 0]].concat();
+        let description = [name, version, [0, 0], [0, 0], [0, 0]].concat();
         let answer = [0, 4_096, 1, 0, 0];
         // primary, secondary, sub-tags; then the confidence, which is aligned to 8, the source and the reason.
         let classification = [1, category[0], category[1], 0, 0, 0, 0, 0, 0, 0x3fe0_0000, 0, reason[0], reason[1], 0];
@@ -150,11 +151,11 @@ impl Handmade<'_> {
                 (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
                     global.get $next i32.const 7 i32.add i32.const -8 i32.and
                     global.set $next global.get $next global.get $next local.get 3 i32.add global.set $next)
-                (func (export "chela:policy/lifecycle@0.1.0-dev#describe") (result i32) {describe} i32.const 1024)
-                (func (export "chela:policy/lifecycle@0.1.0-dev#configure") (param i32 i32) (result i32)
+                (func (export "chela:policy/lifecycle@0.1.0#describe") (result i32) {describe} i32.const 1024)
+                (func (export "chela:policy/lifecycle@0.1.0#configure") (param i32 i32) (result i32)
                     {configure} i32.const 0)
-                (func (export "chela:policy/classification@0.1.0-dev#roles") {call} unreachable)
-                (func (export "chela:policy/classification@0.1.0-dev#categories") {call}
+                (func (export "chela:policy/classification@0.1.0#roles") {call} unreachable)
+                (func (export "chela:policy/classification@0.1.0#categories") {call}
                     (local $n i32) {categories} i32.const 65536 global.set $next i32.const 2048))"#,
             escaped(&words(&description)),
             escaped(&words(&answer)),

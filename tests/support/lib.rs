@@ -14,7 +14,7 @@ mod ws;
 pub use binary::{Binary, Finished, chela, chela_command};
 pub use dir::TestDir;
 pub use host::TestHost;
-pub use plugins::{guest, guest_bytes, path_of};
+pub use plugins::{corpus, guest, guest_bytes, path_of};
 pub use raw::RawHttp;
 pub use tools::have;
 pub use ws::{WebSocket, WsRefused};

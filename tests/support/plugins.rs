@@ -1,6 +1,7 @@
 //! Guests that `cargo xtask` built for the tests, and short ways to ask and change the policies of a host.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use chela::plugins::{About, Answered, From, Handle, Load, SlotName};
@@ -20,6 +21,16 @@ pub fn guest(name: &str) -> PathBuf {
 
 pub fn guest_bytes(name: &str) -> Vec<u8> {
     fs::read(guest(name)).expect("readable")
+}
+
+/// A component of `tests/corpus`, as it was built when its world was frozen.
+pub fn corpus(version: &str, name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("corpus/{version}/{name}.wasm.zst"));
+    let packed = fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut unpacked = ruzstd::decoding::StreamingDecoder::new(packed).expect("it is packed by zstd");
+    let mut bytes = Vec::new();
+    unpacked.read_to_end(&mut bytes).expect("it is whole");
+    bytes
 }
 
 /// A path as text.

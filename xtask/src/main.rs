@@ -6,6 +6,7 @@ mod generate;
 mod guests;
 mod phases;
 mod cargo;
+mod corpus;
 mod simulate;
 mod suite;
 mod train;
@@ -52,6 +53,8 @@ enum Task {
     Accuracy,
     /// Write an event log as a team's gateway would have
     GenEvents(generate::Arguments),
+    /// Build the components of frozen worlds that the corpus lacks, one a language
+    Corpus,
     /// Crash the journal and the event log on a simulated disk, seed by seed, in release
     Simulate {
         #[arg(long, default_value_t = 1_000_000)]
@@ -96,6 +99,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Task::Train { check } => train::run(check),
         Task::Accuracy => accuracy::print(),
         Task::GenEvents(arguments) => generate::run(&arguments),
+        Task::Corpus => corpus::run(arguments.guests),
         Task::Simulate { seeds, from } => simulate::run(seeds, from),
         Task::Bench { area, json } => {
             guests::build(arguments.guests, Set::All)?;

@@ -76,10 +76,9 @@ impl Writer {
             Ok(()) => std::mem::take(batch),
             Err(LogError::Append { written, cause }) => {
                 let cause = Cause::Append(cause.to_string());
-                let failed = self.shared.failing_with(&cause);
-                let done = batch.split(written, failed);
-                self.fail(cause);
-                done
+                // First: who is refused finds that the log is known to fail.
+                self.fail(&cause);
+                batch.split(written, self.shared.failing_with(&cause))
             }
             Err(LogError::Flush(cause)) => return self.give_up(batch, &cause),
         };
@@ -144,7 +143,7 @@ impl Writer {
         let _ = self.shared.push(Event::system(Kind::LogRepaired, self.shared.clock.now(), facts), None);
     }
 
-    fn fail(&self, cause: Cause) {
+    fn fail(&self, cause: &Cause) {
         self.shared.is_failing.store(true, Ordering::Relaxed);
         let already = self.shared.lock().failing.replace(cause.clone());
         if already.is_none() {
@@ -155,12 +154,12 @@ impl Writer {
     /// After a flush that failed nobody knows what the disk holds: whoever waits is told, and nothing more is taken.
     fn give_up(&self, batch: &mut Batch, cause: &std::io::Error) {
         let cause = Cause::Flush(cause.to_string());
-        batch.split(0, self.shared.failing_with(&cause));
+        self.shared.is_failing.store(true, Ordering::Relaxed);
         let already = self.shared.lock().failing.replace(cause.clone());
+        batch.split(0, self.shared.failing_with(&cause));
         if !matches!(already, Some(Cause::Flush(_))) {
             tracing::error!(%cause, path = %self.shared.path.display(), "the event log could not be flushed; the gateway must be started again");
         }
-        self.shared.is_failing.store(true, Ordering::Relaxed);
         self.shared.broken.notify_one();
     }
 }

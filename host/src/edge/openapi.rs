@@ -188,7 +188,7 @@ fn schemas() -> Value {
         &["events", "malformedLines", "unknownRoles", "leftToClassify"],
         json!({
             "events": whole(), "malformedLines": whole(), "unknownRoles": whole(), "leftToClassify": whole(),
-            "indexingPercent": whole(), "problem": text(),
+            "indexingPercent": whole(), "renewalPercent": whole(), "problem": text(),
         }),
     );
     json!({

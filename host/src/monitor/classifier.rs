@@ -5,8 +5,8 @@ use tokio::runtime::Handle;
 use super::category::Classified;
 use crate::clock::Timestamp;
 use crate::event::{Kind, Role};
-use crate::plugins::{self, About};
-use crate::policy::{Conversation, EventFacts};
+use crate::plugins::{self, About, Answered};
+use crate::policy::{Classification, Conversation, EventFacts};
 use crate::settings;
 
 pub(super) struct Classifier {
@@ -38,19 +38,30 @@ impl Classifier {
         Some(format!("{classifier} {}", &blake3::hash(&table).to_hex()[..8]))
     }
 
-    /// The category of each conversation. About one session, the decision is written down under its name.
-    pub(super) fn categories(
-        &self,
-        conversations: Vec<Conversation>,
-        about: Option<&str>,
-        now: Timestamp,
-    ) -> Vec<Classified> {
+    /// Tells who finds roles, and by which agents of the configuration; none while no classifier serves.
+    pub(super) fn roles_identity(&self) -> Option<String> {
+        let classifier = self.plugins.classifier()?;
+        let agents = &self.settings.current().config.agents.list;
+        let agents: Vec<&str> = agents.iter().map(|agent| agent.id.as_ref()).collect();
+        Some(format!("{classifier} {}", &blake3::hash(agents.join(" ").as_bytes()).to_hex()[..8]))
+    }
+
+    /// The category of one session's conversation; the decision is written down under its name.
+    pub(super) fn category(&self, conversation: Conversation, session: &str, now: Timestamp) -> Option<Classified> {
+        let about = About { work_session: Some(session.to_owned()), ..About::default() };
+        classified(self.runtime.block_on(self.plugins.categories(vec![conversation], &about)), now).next()
+    }
+
+    /// The categories of many.
+    pub(super) fn categories(&self, conversations: Vec<Conversation>, now: Timestamp) -> Vec<Classified> {
         if conversations.is_empty() {
             return Vec::new();
         }
-        let about = About { work_session: about.map(str::to_owned), ..About::default() };
-        let answered = self.runtime.block_on(self.plugins.categories(conversations, &about));
-        let version = answered.by.map(|by| format!("{} {}", by.name, by.version));
-        answered.answer.into_iter().map(|answer| Classified { answer, version: version.clone(), at: now }).collect()
+        classified(self.runtime.block_on(self.plugins.categories_in_bulk(conversations)), now).collect()
     }
+}
+
+fn classified(answered: Answered<Vec<Classification>>, now: Timestamp) -> impl Iterator<Item = Classified> {
+    let version = answered.by.map(|by| format!("{} {}", by.name, by.version));
+    answered.answer.into_iter().map(move |answer| Classified { answer, version: version.clone(), at: now })
 }

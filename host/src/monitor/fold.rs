@@ -176,6 +176,11 @@ pub(super) fn place(role: Role) -> usize {
     }
 }
 
+/// The role at a place of [`Role::ALL`], as it is stored.
+pub(super) fn role_at(place: u8) -> Role {
+    Role::ALL[usize::from(place).min(Role::ALL.len() - 1)]
+}
+
 impl Session {
     pub(super) fn add(&mut self, fact: &Fact<'_>, thread_key: &str) {
         let Fact { seq, role, line, .. } = *fact;

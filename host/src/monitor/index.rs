@@ -91,8 +91,42 @@ impl Index {
     pub(super) fn reset(self) -> Result<Self, IndexError> {
         let path = self.path.clone();
         drop(self);
-        remove(&path);
-        Self::open(&path).map(|(index, _)| index)
+        Self::make(&path)
+    }
+
+    /// An empty index in place of whatever is there.
+    pub(super) fn make(path: &Path) -> Result<Self, IndexError> {
+        remove(path);
+        Self::open(path).map(|(index, _)| index)
+    }
+
+    /// Who found the roles that nobody gave; none before the first.
+    pub(super) fn roles_by(&self) -> Result<Option<String>, IndexError> {
+        let mut find = self.wrap(self.db.prepare_cached("SELECT value FROM meta WHERE key = 'roles_by'"))?;
+        self.wrap(find.query_row([], |row| row.get(0)).optional())
+    }
+
+    pub(super) fn set_roles_by(&self, by: &str) -> Result<(), IndexError> {
+        self.wrap(self.db.execute("INSERT OR REPLACE INTO meta VALUES ('roles_by', ?)", [by]).map(|_| ()))
+    }
+
+    /// Events before `seq` whose roles nobody gave, the newest first.
+    pub(super) fn guessed_before(&self, seq: i64, limit: usize) -> Result<Vec<Guessed>, IndexError> {
+        let read = || -> Db<Vec<Guessed>> {
+            let mut find = self.db.prepare_cached(
+                "SELECT seq, len, role, how FROM events WHERE how > 0 AND seq < ? ORDER BY seq DESC LIMIT ?",
+            )?;
+            let guessed = |row: &rusqlite::Row<'_>| {
+                Ok(Guessed {
+                    seq: row.get(0)?,
+                    len: row.get(1)?,
+                    role: fold::role_at(row.get(2)?),
+                    how: if row.get::<_, i64>(3)? == How::Unknown as i64 { How::Unknown } else { How::Classified },
+                })
+            };
+            rows_of(find.query_map(params![seq, signed(limit as u64)], guessed)?)
+        };
+        self.wrap(read())
     }
 
     fn wrap<T>(&self, result: Db<T>) -> Result<T, IndexError> {
@@ -214,11 +248,12 @@ impl Index {
         &self,
         classifier: i64,
         now: u64,
-        limit: usize,
+        news_max: usize,
+        others_max: usize,
     ) -> Result<Vec<Unclassified>, IndexError> {
         let read = || -> Db<Vec<Unclassified>> {
             let mut due = self.db.prepare_cached("SELECT key, fold, 1 FROM sessions WHERE due <= ? LIMIT ?")?;
-            let mut rows = rows_of(due.query_map(params![signed(now), signed(limit as u64)], unclassified)?)?;
+            let mut rows = rows_of(due.query_map(params![signed(now), signed(news_max as u64)], unclassified)?)?;
             let mut others =
                 self.db.prepare_cached("SELECT DISTINCT classifier FROM sessions WHERE classifier <> ?")?;
             let others: Vec<i64> = rows_of(others.query_map([classifier], |row| row.get(0))?)?;
@@ -226,7 +261,7 @@ impl Index {
                 "SELECT key, fold, 0 FROM sessions WHERE classifier = ? AND due IS NULL ORDER BY activity DESC, id DESC LIMIT ?",
             )?;
             for other in others {
-                let left = limit.saturating_sub(rows.len());
+                let left = others_max.saturating_sub(rows.len());
                 rows.extend(rows_of(old.query_map(params![other, signed(left as u64)], unclassified)?)?);
             }
             Ok(rows)
@@ -349,6 +384,15 @@ impl Index {
     }
 }
 
+/// An event whose role a classifier found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guessed {
+    pub(super) seq: i64,
+    pub(super) len: u32,
+    pub(super) role: Role,
+    pub(super) how: How,
+}
+
 /// A session whose category is to be found.
 pub(super) struct Unclassified {
     pub(super) key: String,
@@ -408,7 +452,7 @@ pub(super) fn configure(db: &Connection) -> Db<()> {
     Ok(())
 }
 
-fn remove(path: &Path) {
+pub(super) fn remove(path: &Path) {
     for ending in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();
         name.push(ending);

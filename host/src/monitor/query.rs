@@ -14,7 +14,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 
 use super::fold::{Status, ThreadState};
-use super::index::configure;
+use super::index::{configure, remove};
 use super::lines::Lines;
 use crate::event::Role;
 
@@ -97,8 +97,16 @@ pub fn seq_of_cursor(text: &str) -> Option<i64> {
 /// Connections that only read, and the log beside them.
 pub(super) struct Readers {
     path: PathBuf,
-    kept: Mutex<Vec<Connection>>,
+    kept: Mutex<Kept>,
     pub(super) lines: Lines,
+}
+
+/// Connections to the file that lies there now.
+#[derive(Default)]
+struct Kept {
+    free: Vec<Connection>,
+    /// How often the file was replaced: one that was open before is never used again.
+    replaced: u64,
 }
 
 impl Readers {
@@ -108,24 +116,38 @@ impl Readers {
 
     /// Reads on one connection, within one state of the index.
     pub(super) fn read<T>(&self, query: impl FnOnce(&Connection) -> Result<T, QueryError>) -> Result<T, QueryError> {
-        let kept = self.lock().pop();
-        let mut db = match kept {
-            Some(db) => db,
-            None => self.open()?,
-        };
+        let (mut db, replaced) = self.take()?;
         let snapshot = db.transaction()?;
         let outcome = query(&snapshot);
         drop(snapshot);
         let mut kept = self.lock();
-        if kept.len() < KEPT_MAX && outcome.is_ok() {
-            kept.push(db);
+        if kept.free.len() < KEPT_MAX && kept.replaced == replaced && outcome.is_ok() {
+            kept.free.push(db);
         }
         outcome
     }
 
+    /// Under the lock also where one has to be opened: never between two files.
+    fn take(&self) -> Result<(Connection, u64), QueryError> {
+        let mut kept = self.lock();
+        let db = match kept.free.pop() {
+            Some(db) => db,
+            None => self.open()?,
+        };
+        Ok((db, kept.replaced))
+    }
+
+    /// Puts another index, closed and whole, in the place of the one that was read so far. Queries under way end on the old one.
+    pub(super) fn replace(&self, by: &Path) -> io::Result<()> {
+        let mut kept = self.lock();
+        kept.forget();
+        remove(&self.path);
+        std::fs::rename(by, &self.path)
+    }
+
     /// The index was replaced by another file.
     pub(super) fn forget(&self) {
-        self.lock().clear();
+        self.lock().forget();
         self.lines.forget();
     }
 
@@ -140,7 +162,14 @@ impl Readers {
         Ok(db)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn forget(&mut self) {
+        self.free.clear();
+        self.replaced += 1;
     }
 }

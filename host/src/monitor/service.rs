@@ -1,6 +1,8 @@
 //! The thread that keeps the index: reads the log on, asks the classifier, and tells followers.
 //! Keeps true: what followers are told is in the index already. Never: holds up a query.
 
+mod renewal;
+
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError};
@@ -16,15 +18,17 @@ use super::index::{Entry, How, Index, IndexError, Unclassified};
 use super::line::Line;
 use super::live::Told;
 use super::overrides::{self, OverrideError};
+use super::pace::Pace;
 use super::query::enriched;
 use super::{Progress, Shared};
 use crate::clock::Clock;
 use crate::event::Role;
 use crate::policy::EventFacts;
+use renewal::Renewal;
 
-/// Events whose roles are asked for at once.
+/// Events whose roles are asked for at once, at most.
 const ROLES_AT_ONCE: usize = 256;
-/// Sessions whose categories are asked for at once.
+/// Sessions whose categories are asked for at once, at most.
 const SESSIONS_AT_ONCE: usize = 32;
 /// News gather so long before they are taken in; less while somebody follows.
 const GATHER: Duration = Duration::from_millis(100);
@@ -81,6 +85,32 @@ struct State {
     /// The classifier that serves, and its number in the index.
     known: Option<(String, i64)>,
     left: u64,
+    roles: Pace,
+    sessions: Pace,
+    /// Who found the roles that nobody gave; none before the first.
+    roles_by: Option<String>,
+    renewal: Renewal,
+    /// It is made beside the one that answers: nobody hears of it yet.
+    beside: bool,
+}
+
+impl State {
+    fn new(index: Index, follower: Follower, filled: bool) -> Self {
+        Self {
+            index,
+            follower,
+            chunk: Chunk::default(),
+            filled,
+            caught_up: false,
+            known: None,
+            left: 0,
+            roles: Pace::up_to(ROLES_AT_ONCE),
+            sessions: Pace::up_to(SESSIONS_AT_ONCE),
+            roles_by: None,
+            renewal: Renewal::Settled,
+            beside: false,
+        }
+    }
 }
 
 impl Service {
@@ -174,7 +204,10 @@ impl Service {
             open.caught_up = true;
             self.shared.set_progress(Progress::Ready);
         }
-        self.classify(open, overrides)
+        match self.classify(open, overrides)? {
+            Step::Idle => self.renew(open, overrides),
+            step => Ok(step),
+        }
     }
 
     fn open(&self) -> Result<State, Failure> {
@@ -187,7 +220,8 @@ impl Service {
         index.remove_segments(&removed)?;
         self.shared.readers.forget();
         self.shared.live.advance(index.last_seq()?, Vec::new());
-        Ok(State { index, follower, chunk: Chunk::default(), filled: true, caught_up: false, known: None, left: 0 })
+        let roles_by = index.roles_by()?;
+        Ok(State { roles_by, ..State::new(index, follower, true) })
     }
 
     /// From the beginning of the log, into an empty index.
@@ -196,7 +230,7 @@ impl Service {
         self.shared.live.restart();
         self.shared.set_progress(Progress::Indexing { percent: 0 });
         let follower = Follower::new((self.catalogue)(&self.shared), Vec::new());
-        State { index, follower, chunk: Chunk::default(), filled: false, caught_up: false, known: None, left: 0 }
+        State::new(index, follower, false)
     }
 
     /// Puts a chunk of lines into the index, then tells whoever follows.
@@ -215,11 +249,18 @@ impl Service {
                 None => malformed += 1,
             }
         }
-        self.find_roles(&mut entries);
+        let asked = self.find_roles(&mut entries, &mut state.roles);
+        if asked && state.roles_by.is_none() {
+            let by = self.classifier.roles_identity().unwrap_or_default();
+            state.index.set_roles_by(&by)?;
+            state.roles_by = Some(by);
+        }
         let marks: Vec<_> = chunk.mark.iter().cloned().collect();
         let now = self.clock.now().0;
         let new = state.index.add(&entries, &marks, malformed, &overrides.entries, now)?;
-        if state.caught_up {
+        if state.beside {
+            // Nobody is told before it answers.
+        } else if state.caught_up {
             let told = if self.shared.live.is_followed() { told(&state.index, &entries, &new)? } else { Vec::new() };
             if let Some(last) = entries.last() {
                 self.shared.live.advance(last.seq, told);
@@ -236,18 +277,26 @@ impl Service {
         Ok(())
     }
 
-    /// Asks the classifier about events whose writers gave them no role.
-    fn find_roles(&self, entries: &mut [Entry<'_>]) {
+    /// Asks the classifier about events whose writers gave them no role; whether there were any.
+    fn find_roles(&self, entries: &mut [Entry<'_>], pace: &mut Pace) -> bool {
         let mut open: Vec<&mut Entry<'_>> = entries.iter_mut().filter(|entry| entry.how == How::Classified).collect();
-        for some in open.chunks_mut(ROLES_AT_ONCE) {
+        let asked = !open.is_empty();
+        let mut open = open.as_mut_slice();
+        while !open.is_empty() {
+            let count = pace.at_once().min(open.len());
+            let (some, rest) = std::mem::take(&mut open).split_at_mut(count);
+            open = rest;
             let facts: Vec<EventFacts> = some.iter().map(|entry| entry.line.facts()).collect();
             let unknown: Vec<bool> = facts.iter().map(|facts| self.classifier.is_guess(facts)).collect();
+            let from = Instant::now();
             let roles = self.classifier.roles(facts);
+            pace.took(some.len(), from.elapsed());
             for ((entry, role), unknown) in some.iter_mut().zip(roles).zip(unknown) {
                 entry.role = role;
                 entry.how = if unknown { How::Unknown } else { How::Classified };
             }
         }
+        asked
     }
 
     /// Asks the classifier about a few sessions: those with news first, then those that another classifier has classified.
@@ -258,18 +307,19 @@ impl Service {
             _ => {
                 let number = state.index.classifier(&identity)?;
                 state.left = state.index.left_to_classify(number)?;
-                if state.left > 0 {
+                if state.left > 0 && !state.beside {
                     tracing::info!(sessions = state.left, classifier = identity, "classifying work sessions again");
                 }
                 state.known = Some((identity, number));
+                (state.roles, state.sessions) = (Pace::up_to(ROLES_AT_ONCE), Pace::up_to(SESSIONS_AT_ONCE));
                 number
             }
         };
         let now = self.clock.now();
-        let waiting = state.index.unclassified(number, now.0, SESSIONS_AT_ONCE)?;
+        let waiting = state.index.unclassified(number, now.0, SESSIONS_AT_ONCE, state.sessions.at_once())?;
         if waiting.is_empty() {
             state.left = 0;
-            self.shared.set_left(0);
+            self.show_left(state);
             return Ok(Step::Idle);
         }
         let mut answers = Vec::new();
@@ -278,8 +328,8 @@ impl Service {
             state.left = state.left.saturating_sub(u64::from(!news));
             match session.conversation(|spot| self.text_at(spot)) {
                 None => answers.push((key, None)),
-                Some(conversation) if news => {
-                    let answer = self.classifier.categories(vec![conversation], Some(&key), now).pop();
+                Some(conversation) if news && !state.beside => {
+                    let answer = self.classifier.category(conversation, &key, now);
                     answers.push((key, answer));
                 }
                 Some(conversation) => {
@@ -288,11 +338,19 @@ impl Service {
                 }
             }
         }
-        let mut found = self.classifier.categories(conversations, None, now).into_iter();
+        let (from, count) = (Instant::now(), conversations.len());
+        let mut found = self.classifier.categories(conversations, now).into_iter();
+        state.sessions.took(count, from.elapsed());
         answers.extend(keys.into_iter().map(|key| (key, found.next())));
         state.index.classify(answers, number, &overrides.entries)?;
-        self.shared.set_left(state.left);
+        self.show_left(state);
         Ok(Step::Busy)
+    }
+
+    fn show_left(&self, state: &State) {
+        if !state.beside {
+            self.shared.set_left(state.left);
+        }
     }
 
     /// The text of a message; none when its segment is gone.
@@ -345,6 +403,10 @@ impl Shared {
 
     fn set_problem(&self, problem: Option<String>) {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner).problem = problem;
+    }
+
+    fn set_renewal(&self, percent: Option<u8>) {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner).renewal = percent;
     }
 
     fn set_left(&self, left: u64) {

@@ -28,22 +28,36 @@ const AWAKE: Duration = Duration::from_micros(200);
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Handle {
-    /// What each event is about.
+    /// What each event is about. Asked in bulk: lists come from whoever reads the log.
     pub async fn roles(&self, events: Vec<EventFacts>) -> Answered<Vec<Role>> {
         let room = &self.0.room;
         let config = &room.settings.current().config;
         let main_agents = config.agents.list.iter().map(|agent| agent.id.to_string()).collect();
         let input = Arc::new(RolesInput { main_agents, events });
-        let outcome = self.ask::<Roles>(&SlotName::Classifier, &input, &About::default()).await;
+        let outcome = self.ask_in::<Roles>(Lane::Bulk, &SlotName::Classifier, &input, &About::default()).await;
         outcome.unwrap_or_else(|_| Answered { answer: fallback::roles(&input), by: None })
     }
 
     /// The category of each conversation.
     pub async fn categories(&self, conversations: Vec<Conversation>, about: &About) -> Answered<Vec<Classification>> {
+        self.categories_in(Lane::Now, conversations, about).await
+    }
+
+    /// The category of each of many conversations; whoever has only one to ask about does not wait for this.
+    pub async fn categories_in_bulk(&self, conversations: Vec<Conversation>) -> Answered<Vec<Classification>> {
+        self.categories_in(Lane::Bulk, conversations, &About::default()).await
+    }
+
+    async fn categories_in(
+        &self,
+        lane: Lane,
+        conversations: Vec<Conversation>,
+        about: &About,
+    ) -> Answered<Vec<Classification>> {
         let config = &self.0.room.settings.current().config;
         let categories = config.categories.iter().map(|category| category.key.clone()).collect();
         let input = Arc::new(CategoriesInput { categories, conversations });
-        let outcome = self.ask::<Categories>(&SlotName::Classifier, &input, about).await;
+        let outcome = self.ask_in::<Categories>(lane, &SlotName::Classifier, &input, about).await;
         outcome.unwrap_or_else(|_| Answered { answer: fallback::categories(&input), by: None })
     }
 
@@ -59,7 +73,7 @@ impl Handle {
         for slot in slots.iter().filter(|slot| matches!(slot.name, SlotName::Guard(_))) {
             let SlotName::Guard(guard) = &slot.name else { continue };
             let input = Arc::new(call.clone());
-            let answered = self.ask_slot::<BeforeToolCall>(slot, &input, about).await;
+            let answered = self.ask_slot::<BeforeToolCall>(Lane::Now, slot, &input, about).await;
             let verdict = match answered {
                 Ok(answered) => match unfit(&answered.answer, &fits) {
                     None => answered.answer,
@@ -127,13 +141,24 @@ impl Handle {
         input: &Arc<C::Input>,
         about: &About,
     ) -> Result<Answered<C::Output>, Unanswered> {
+        self.ask_in::<C>(Lane::Now, name, input, about).await
+    }
+
+    async fn ask_in<C: Call>(
+        &self,
+        lane: Lane,
+        name: &SlotName,
+        input: &Arc<C::Input>,
+        about: &About,
+    ) -> Result<Answered<C::Output>, Unanswered> {
         let Some(slot) = self.0.room.slot(name) else { return Err(Unanswered::Idle(Idle::Empty)) };
-        self.ask_slot::<C>(&slot, input, about).await
+        self.ask_slot::<C>(lane, &slot, input, about).await
     }
 
     /// One answer of a slot's component, from the version before if the newest fails on probation.
     async fn ask_slot<C: Call>(
         &self,
+        lane: Lane,
         slot: &Arc<Slot>,
         input: &Arc<C::Input>,
         about: &About,
@@ -152,8 +177,12 @@ impl Handle {
                 }
             };
             let around = room.surroundings(&asked.digest);
-            let awake = if room.threads.are_quiet() { AWAKE } else { Duration::ZERO };
-            let answered = room.threads.call::<C>(generation.clone(), input.clone(), around);
+            let (threads, awake) = match lane {
+                Lane::Now if room.threads.are_quiet() => (&room.threads, AWAKE),
+                Lane::Now => (&room.threads, Duration::ZERO),
+                Lane::Bulk => (&room.bulk, Duration::ZERO),
+            };
+            let answered = threads.call::<C>(generation.clone(), input.clone(), around);
             let (outcome, cost) = match answer_of(answered, awake, patience(&generation)).await {
                 Some(answered) => answered,
                 None => {
@@ -168,7 +197,7 @@ impl Handle {
                     slot.answered(generation.id, now);
                     slot.stats.lock().unwrap_or_else(PoisonError::into_inner).called(cost.took);
                     room.count(slot, "answered");
-                    room.decided::<C>(slot, &generation.identity, &asked, &output, cost.took, about);
+                    room.decided::<C>(slot, &generation.identity, &asked, &output, cost.took, about, lane);
                     return Ok(Answered { answer: output, by: Some(generation.identity.clone()) });
                 }
                 Err(failure) => match self.note_failed(slot, &generation, C::EXPORT, &failure).await {
@@ -217,6 +246,13 @@ impl Handle {
         }
         response
     }
+}
+
+/// Which threads a question goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    Now,
+    Bulk,
 }
 
 /// Why a slot gave no answer of its component.
@@ -271,5 +307,5 @@ impl Asked {
 }
 
 fn patience(generation: &Generation) -> Duration {
-    Duration::from_millis(generation.limits.cpu_ms.into()) * 45 + ANSWER_PATIENCE
+    Duration::from_millis(generation.limits.held.cpu_ms.into()) * 45 + ANSWER_PATIENCE
 }

@@ -4,11 +4,11 @@ wasmtime::component::bindgen!({
     inline: "
         package chela:host;
         world every {
-            import chela:policy/log@0.1.0-dev;
-            export chela:policy/lifecycle@0.1.0-dev;
-            export chela:policy/classification@0.1.0-dev;
-            export chela:policy/tool-guard@0.1.0-dev;
-            export chela:policy/prompts@0.1.0-dev;
+            import chela:policy/log@0.1.0;
+            export chela:policy/lifecycle@0.1.0;
+            export chela:policy/classification@0.1.0;
+            export chela:policy/tool-guard@0.1.0;
+            export chela:policy/prompts@0.1.0;
         }
     ",
     path: "../wit/policy",
@@ -17,5 +17,5 @@ wasmtime::component::bindgen!({
     ownership: Borrowing { duplicate_if_necessary: true },
 });
 
-pub(super) use chela::policy::{log, types};
+pub(super) use chela::policy::{log, tasks, types};
 pub(super) use exports::chela::policy::{classification, lifecycle, prompts, tool_guard};

@@ -21,12 +21,19 @@ pub struct Identity {
     pub source: String,
 }
 
+/// What the deployment allows a plugin, and what it is held to because it asked for less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) allowed: PluginLimits,
+    pub(super) held: PluginLimits,
+}
+
 pub(super) struct Generation {
     /// Never the same twice within a process.
     pub(super) id: u64,
     pub(super) slot: String,
     pub(super) identity: Identity,
-    pub(super) limits: PluginLimits,
+    pub(super) limits: Limits,
     pub(super) config: String,
     pub(super) grants: Vec<String>,
     template: Template,
@@ -48,7 +55,7 @@ impl Generation {
         slot: String,
         identity: Identity,
         template: Template,
-        limits: PluginLimits,
+        limits: Limits,
         config: String,
         grants: Vec<String>,
     ) -> Self {
@@ -58,7 +65,7 @@ impl Generation {
 
     /// Makes one more instance. Runs guest code.
     pub(super) fn make(&self, lines: &mut Vec<Line>) -> Result<Instance, Unmade> {
-        self.template.make(self.limits, &self.config, lines)
+        self.template.make(self.limits.held, &self.config, lines)
     }
 
     /// Makes a replacement and adds it; a failure is kept and told to whoever waits for one.

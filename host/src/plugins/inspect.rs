@@ -15,7 +15,7 @@ use super::source::hash;
 use crate::policy::World;
 
 /// The version of the policy interfaces that this host speaks.
-pub const POLICY_VERSION: &str = "0.1.0-dev";
+pub const POLICY_VERSION: &str = "0.1.0";
 const PACKAGE: &str = "chela:policy";
 
 /// The WIT of this host, for comparison with what a component was built against.
@@ -26,6 +26,7 @@ static OWN: LazyLock<Resolve> = LazyLock::new(|| {
         ("lifecycle.wit", include_str!("../../../wit/policy/lifecycle.wit")),
         ("log.wit", include_str!("../../../wit/policy/log.wit")),
         ("prompts.wit", include_str!("../../../wit/policy/prompts.wit")),
+        ("tasks.wit", include_str!("../../../wit/policy/tasks.wit")),
         ("tool-guard.wit", include_str!("../../../wit/policy/tool-guard.wit")),
         ("types.wit", include_str!("../../../wit/policy/types.wit")),
         ("world.wit", include_str!("../../../wit/policy/world.wit")),
@@ -195,7 +196,7 @@ fn check_imports(facts: &Facts) -> Result<(), Refused> {
     for (name, _) in &facts.imports {
         let refused = |advice: &str| Err(Refused::Import { import: name.clone(), advice: advice.to_owned() });
         match name.split(['/', '@']).next().unwrap_or_default() {
-            PACKAGE if *name == full_name("log") || *name == full_name("types") => {}
+            PACKAGE if ["log", "tasks", "types"].iter().any(|known| *name == full_name(known)) => {}
             PACKAGE if !name.ends_with(&format!("@{POLICY_VERSION}")) => {
                 let theirs = name.clone();
                 return Err(Refused::Version { theirs, difference: String::new() });

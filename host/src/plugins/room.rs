@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::About;
-use super::ask::Asked;
+use super::ask::{Asked, Lane};
 use super::failure::Failure;
 use super::generation::{Generation, Identity};
 use super::instance::{Line, Surroundings};
@@ -36,6 +36,8 @@ pub(super) struct Room {
     pub(super) settings: settings::Handle,
     pub(super) slots: RwLock<Vec<Arc<Slot>>>,
     pub(super) threads: Threads,
+    /// Beside them, for what is asked in bulk.
+    pub(super) bulk: Threads,
     pub(super) recorder: Arc<Recorder>,
     pub(super) sampled: AtomicU64,
     pub(super) sampled_ms: AtomicU64,
@@ -127,12 +129,14 @@ impl Room {
         output: &C::Output,
         took: Duration,
         about: &About,
+        lane: Lane,
     ) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let settings = self.settings.current();
         let decisions = &settings.config.decisions;
         let notable = C::is_notable(output, about.is_named());
-        if notable || self.is_sampled() {
+        let sampled = self.is_sampled();
+        if notable || sampled {
             let facts = json!({
                 "export": C::EXPORT, "plugin": plugin, "digest": asked.digest, "answer": output, "micros": micros,
                 "taskId": about.task, "jobId": about.job, "workSessionId": about.work_session, "agent": about.agent,
@@ -144,7 +148,8 @@ impl Room {
                 false => self.recorder.tell(facts),
             }
         }
-        if decisions.record == Switch::On {
+        // A log read anew must not push what was asked lately out of the record.
+        if decisions.record == Switch::On && (lane == Lane::Now || sampled) {
             let output = serde_json::to_vec(output).expect("an answer is plain JSON");
             let (ts, digest) = (self.clock.now(), asked.digest.as_str());
             let head = Head { ts, export: C::EXPORT, digest, component: plugin, micros };

@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::generation::{Generation, Identity};
 use super::health::{Consequence, Health};
 use super::stats::Stats;
-use crate::config::OnFailure;
+use crate::config::{OnFailure, PluginLimits};
 use crate::policy::World;
 
 /// How often a slot that falls back says so.
@@ -148,6 +148,8 @@ pub struct View {
     pub on_failure: Option<OnFailure>,
     pub problem: Option<String>,
     pub waiting: Option<Waiting>,
+    /// What it is held to: what the deployment allows, or less where it asks for less.
+    pub limits: Option<PluginLimits>,
     pub memory_bytes: usize,
     pub stats: serde_json::Value,
 }
@@ -336,6 +338,7 @@ impl Slot {
             on_failure: matches!(self.name, SlotName::Guard(_)).then(|| self.on_failure()),
             problem: state.problem.clone(),
             waiting: state.waiting.clone(),
+            limits: state.serving.as_ref().map(|generation| generation.limits.held),
             memory_bytes: state.serving.as_ref().map_or(0, |generation| generation.memory()),
             stats,
         }

@@ -12,7 +12,7 @@ use wasmtime::Engine;
 use super::cache::Cache;
 use super::engine::Ticker;
 use super::error::Error;
-use super::generation::{Generation, Identity};
+use super::generation::{Generation, Identity, Limits};
 use super::inspect::Inspection;
 use super::instance::{Line, Template, Unmade};
 use super::source::Material;
@@ -95,7 +95,9 @@ impl Stage {
         };
         let id = GENERATIONS.fetch_add(1, Ordering::Relaxed);
         let (slot, grants) = (wanted.slot.clone(), inspection.grants.clone());
-        let generation = Generation::new(id, slot, identity, template, wanted.limits, config, grants);
+        let held = lowered(wanted.limits, &described.attrs).map_err(|said| bad("attrs", &said))?;
+        let limits = Limits { allowed: wanted.limits, held };
+        let generation = Generation::new(id, slot, identity, template, limits, config, grants);
         make_instances(&generation, instances, &mut lines)?;
         Ok(Staged {
             generation: Arc::new(generation),
@@ -105,6 +107,22 @@ impl Stage {
             lines,
         })
     }
+}
+
+/// The limits that a plugin is held to: those of the deployment, or less where it asks for less. What it says beside that is not for us.
+fn lowered(allowed: PluginLimits, attrs: &[(String, String)]) -> Result<PluginLimits, String> {
+    let mut held = allowed;
+    for (name, value) in attrs {
+        let limit = match name.as_str() {
+            "limits.cpuMs" => &mut held.cpu_ms,
+            "limits.configureMs" => &mut held.configure_ms,
+            "limits.memoryMb" => &mut held.memory_mb,
+            _ => continue,
+        };
+        let asked: Option<u32> = value.parse().ok().filter(|asked| *asked > 0);
+        *limit = asked.ok_or_else(|| format!("`{name}` is a whole number above 0"))?.min(*limit);
+    }
+    Ok(held)
 }
 
 /// A pinned file must be the very one.
@@ -152,4 +170,27 @@ fn make_instances(generation: &Generation, count: usize, lines: &mut Vec<Line>) 
 /// As many as can run at once.
 pub(super) fn instances() -> usize {
     cores().max(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, value: &str, expected: Result<PluginLimits, &str>) {
+        let held = lowered(PluginLimits::default(), &[(name.into(), value.into())]);
+        assert_eq!(held, expected.map_err(str::to_owned), "{name} {value}");
+    }
+
+    #[test]
+    fn a_plugin_may_ask_for_less_than_it_is_allowed_and_never_for_more() {
+        let all = PluginLimits::default();
+        check("limits.cpuMs", "5", Ok(PluginLimits { cpu_ms: 5, ..all }));
+        check("limits.configureMs", "30", Ok(PluginLimits { configure_ms: 30, ..all }));
+        check("limits.memoryMb", "2", Ok(PluginLimits { memory_mb: 2, ..all }));
+        check("limits.cpuMs", "4000000000", Ok(all));
+        check("limits.later", "none", Ok(all));
+        check("homepage", "chela", Ok(all));
+        check("limits.cpuMs", "0", Err("`limits.cpuMs` is a whole number above 0"));
+        check("limits.memoryMb", "lots", Err("`limits.memoryMb` is a whole number above 0"));
+    }
 }

@@ -1,4 +1,4 @@
-//! The room's own threads: guest code runs here and nowhere else.
+//! The room's own threads: guest code runs here and nowhere else. Those who wait have some, and one serves what is asked in bulk.
 //! Keeps true: one plugin occupies at most half of them; what waits has an end; a caller learns of every outcome.
 //! Never: touches the async runtime, whose threads a guest could hold up.
 
@@ -74,8 +74,17 @@ struct Job {
 }
 
 impl Threads {
+    /// For those who wait for an answer.
     pub(super) fn start(lines: Lines) -> std::io::Result<Self> {
-        let count = cores().max(2);
+        Self::start_some("chela-plugin", cores().max(2), lines)
+    }
+
+    /// One thread, for long lists that nobody waits for: they hold up no call.
+    pub(super) fn start_bulk(lines: Lines) -> std::io::Result<Self> {
+        Self::start_some("chela-bulk", 1, lines)
+    }
+
+    fn start_some(name: &str, count: usize, lines: Lines) -> std::io::Result<Self> {
         // Bounded by the instances there are: a replacement is asked for only when one was lost.
         let (replacements, wanted) = sync_channel(WAITING_MAX);
         let shared = Arc::new(Shared {
@@ -90,11 +99,11 @@ impl Threads {
         let mut handles = Vec::new();
         for n in 0..count {
             let shared = shared.clone();
-            let thread = Builder::new().name(format!("chela-plugin-{n}")).stack_size(STACK_BYTES);
+            let thread = Builder::new().name(format!("{name}-{n}")).stack_size(STACK_BYTES);
             handles.push(thread.spawn(move || shared.work())?);
         }
         let seen = Arc::downgrade(&shared);
-        let spare = Builder::new().name("chela-plugin-spare".into()).stack_size(STACK_BYTES);
+        let spare = Builder::new().name(format!("{name}-spare")).stack_size(STACK_BYTES);
         handles.push(spare.spawn(move || make_replacements(&wanted, &seen, &lines))?);
         Ok(Self { shared, handles: Mutex::new(handles) })
     }
@@ -132,7 +141,7 @@ impl Threads {
     }
 
     fn enqueue(&self, generation: Arc<Generation>, work: Work) {
-        let patience = Duration::from_millis(generation.limits.cpu_ms.into()) * PATIENCE_FACTOR;
+        let patience = Duration::from_millis(generation.limits.held.cpu_ms.into()) * PATIENCE_FACTOR;
         let mut state = self.shared.lock();
         let of_one = state.waiting.iter().filter(|job| job.generation.id == generation.id).count();
         if state.stopping || state.waiting.len() >= WAITING_MAX || of_one >= WAITING_OF_ONE_MAX {
@@ -218,7 +227,7 @@ impl Shared {
             if let Some(expired) = state.waiting.iter().position(|job| job.until <= Instant::now()) {
                 let job = state.waiting.remove(expired)?;
                 self.waiting.store(state.waiting.len(), Ordering::SeqCst);
-                let waited = Duration::from_millis(job.generation.limits.cpu_ms.into()) * PATIENCE_FACTOR;
+                let waited = Duration::from_millis(job.generation.limits.held.cpu_ms.into()) * PATIENCE_FACTOR;
                 let failure = job.generation.broken().unwrap_or(Failure::Busy { waited });
                 *state.busy.entry(job.generation.id).or_default() += 1;
                 return Some((job, Err(failure)));

@@ -45,6 +45,7 @@ impl Workbench {
         found["name"] = json!(told.generation.identity.name);
         found["version"] = json!(told.generation.identity.version);
         found["summary"] = json!(told.summary);
+        found["limits"] = json!(told.generation.limits.held);
         found["configSchema"] = serde_json::from_str(&told.config_schema).unwrap_or(Value::Null);
         Ok(found)
     }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use wasmtime::Store;
 
-use super::bindings::{classification, prompts, tool_guard, types};
+use super::bindings::{classification, prompts, tasks, tool_guard, types};
 use super::instance::{Exports, Guest, Surroundings};
 use crate::event::Role;
 use crate::policy::{
@@ -347,23 +347,23 @@ fn context(around: &Surroundings, budget_ms: u32) -> types::Context<'_> {
     }
 }
 
-fn agent(actor: &Actor) -> types::Agent<'_> {
-    types::Agent { id: &actor.id, role: &actor.role, session_key: &actor.session_key }
+fn agent(actor: &Actor) -> tasks::Agent<'_> {
+    tasks::Agent { id: &actor.id, role: &actor.role, session_key: &actor.session_key }
 }
 
-fn steps(task: Option<&Task>) -> Vec<types::Step<'_>> {
+fn steps(task: Option<&Task>) -> Vec<tasks::Step<'_>> {
     let status = |status| match status {
-        StepStatus::Pending => types::StepStatus::Pending,
-        StepStatus::InProgress => types::StepStatus::InProgress,
-        StepStatus::Done => types::StepStatus::Done,
-        StepStatus::Skipped => types::StepStatus::Skipped,
+        StepStatus::Pending => tasks::StepStatus::Pending,
+        StepStatus::InProgress => tasks::StepStatus::InProgress,
+        StepStatus::Done => tasks::StepStatus::Done,
+        StepStatus::Skipped => tasks::StepStatus::Skipped,
     };
     let steps = task.map(|task| task.steps.as_slice()).unwrap_or_default().iter();
-    steps.map(|step| types::Step { id: &step.id, content: &step.content, status: status(step.status) }).collect()
+    steps.map(|step| tasks::Step { id: &step.id, content: &step.content, status: status(step.status) }).collect()
 }
 
-fn task<'a>(task: &'a Task, steps: &'a [types::Step<'a>]) -> types::Task<'a> {
-    types::Task { id: &task.id, description: &task.description, status: &task.status, steps }
+fn task<'a>(task: &'a Task, steps: &'a [tasks::Step<'a>]) -> tasks::Task<'a> {
+    tasks::Task { id: &task.id, description: &task.description, status: &task.status, steps }
 }
 
 fn layer(layer: Layer) -> prompts::Layer {

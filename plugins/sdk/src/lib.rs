@@ -36,7 +36,8 @@ use std::sync::Once;
 
 use serde::de::DeserializeOwned;
 
-pub use worlds::base::chela::policy::types::{Agent, Context, Failure, Step, StepStatus, Task};
+pub use worlds::base::chela::policy::tasks::{Agent, Step, StepStatus, Task};
+pub use worlds::base::chela::policy::types::{Context, Failure};
 pub use worlds::base::exports::chela::policy::lifecycle::ConfigError;
 
 /// A call is mostly strings that come and go; this allocator is quicker about them than the standard library's.
@@ -48,6 +49,9 @@ static ALLOCATOR: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_all
 pub trait Plugin: Sized + 'static {
     /// The JSON schema of the configuration; empty when there is nothing to configure.
     const CONFIG_SCHEMA: &'static str = "";
+
+    /// Limits below those of the deployment, by the names of its configuration: `&[("cpuMs", 5), ("memoryMb", 4)]`.
+    const LIMITS: &'static [(&'static str, u32)] = &[];
 
     /// Checks the configuration, a JSON object (`{}` when there is none), and makes the plugin of it.
     fn configure(json: &str) -> Result<Self, ConfigError>;
@@ -77,6 +81,12 @@ pub fn no_config(json: &str) -> Result<(), ConfigError> {
         "" | "{}" | "null" => Ok(()),
         _ => Err(ConfigError::at("", "this plugin takes no configuration")),
     }
+}
+
+/// What a plugin asks of its limits, as its description says it. Used by the macros.
+#[doc(hidden)]
+pub fn limits<P: Plugin>() -> Vec<(String, String)> {
+    P::LIMITS.iter().map(|(name, value)| (format!("limits.{name}"), value.to_string())).collect()
 }
 
 /// Holds the configured plugin of an instance. Used by the macros.
@@ -130,6 +140,7 @@ macro_rules! lifecycle {
                     version: env!("CARGO_PKG_VERSION").into(),
                     summary: env!("CARGO_PKG_DESCRIPTION").into(),
                     config_schema: <$plugin as $crate::Plugin>::CONFIG_SCHEMA.into(),
+                    attrs: $crate::limits::<$plugin>(),
                 }
             }
 

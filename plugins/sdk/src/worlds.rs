@@ -6,9 +6,10 @@ pub mod base {
         inline: "
             package chela:sdk;
             world base {
-                import chela:policy/log@0.1.0-dev;
-                import chela:policy/types@0.1.0-dev;
-                export chela:policy/lifecycle@0.1.0-dev;
+                import chela:policy/log@0.1.0;
+                import chela:policy/tasks@0.1.0;
+                import chela:policy/types@0.1.0;
+                export chela:policy/lifecycle@0.1.0;
             }
         ",
         path: "../../wit/policy",
@@ -22,10 +23,10 @@ pub mod base {
 
 pub mod classification {
     wit_bindgen::generate!({
-        inline: "package chela:sdk; world classification { export chela:policy/classification@0.1.0-dev; }",
+        inline: "package chela:sdk; world classification { export chela:policy/classification@0.1.0; }",
         path: "../../wit/policy",
         world: "chela:sdk/classification",
-        with: { "chela:policy/types@0.1.0-dev": crate::worlds::base::chela::policy::types },
+        with: { "chela:policy/types@0.1.0": crate::worlds::base::chela::policy::types },
         pub_export_macro: true,
         export_macro_name: "export_classification",
         default_bindings_module: "chela_sdk::worlds::classification",
@@ -34,10 +35,13 @@ pub mod classification {
 
 pub mod tool_guard {
     wit_bindgen::generate!({
-        inline: "package chela:sdk; world tool-guard { export chela:policy/tool-guard@0.1.0-dev; }",
+        inline: "package chela:sdk; world tool-guard { export chela:policy/tool-guard@0.1.0; }",
         path: "../../wit/policy",
         world: "chela:sdk/tool-guard",
-        with: { "chela:policy/types@0.1.0-dev": crate::worlds::base::chela::policy::types },
+        with: {
+            "chela:policy/tasks@0.1.0": crate::worlds::base::chela::policy::tasks,
+            "chela:policy/types@0.1.0": crate::worlds::base::chela::policy::types,
+        },
         pub_export_macro: true,
         export_macro_name: "export_tool_guard",
         default_bindings_module: "chela_sdk::worlds::tool_guard",
@@ -46,10 +50,13 @@ pub mod tool_guard {
 
 pub mod prompts {
     wit_bindgen::generate!({
-        inline: "package chela:sdk; world prompts { export chela:policy/prompts@0.1.0-dev; }",
+        inline: "package chela:sdk; world prompts { export chela:policy/prompts@0.1.0; }",
         path: "../../wit/policy",
         world: "chela:sdk/prompts",
-        with: { "chela:policy/types@0.1.0-dev": crate::worlds::base::chela::policy::types },
+        with: {
+            "chela:policy/tasks@0.1.0": crate::worlds::base::chela::policy::tasks,
+            "chela:policy/types@0.1.0": crate::worlds::base::chela::policy::types,
+        },
         pub_export_macro: true,
         export_macro_name: "export_prompts",
         default_bindings_module: "chela_sdk::worlds::prompts",

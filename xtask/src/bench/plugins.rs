@@ -1,7 +1,7 @@
 //! Policies: the figures of `chela-bench`, how good the classifier is, and what a large component leaves in memory.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -10,12 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::gateway::Serving;
 use super::rounded;
-use crate::accuracy;
-use crate::cargo::{cargo, is_on_path, printed, root, succeed, target};
+use crate::cargo::{cargo, printed, succeed, target};
+use crate::{accuracy, corpus};
 
 const ROUNDS: usize = 10;
-/// A version that is known to build components without imports.
-const COMPONENTIZE: &str = "@bytecodealliance/componentize-js@0.23";
 
 pub fn run(binary: &Path) -> Result<Value> {
     let mut figures = inside(binary, "plugins")?;
@@ -26,13 +24,7 @@ pub fn run(binary: &Path) -> Result<Value> {
     figures.insert("rules_precision".into(), json!(held_out.precision));
     figures.insert("rules_coverage".into(), json!(held_out.coverage));
     figures.insert("rules_accuracy_without_learned".into(), json!(alone.accuracy));
-    match javascript() {
-        Ok(component) => in_memory(binary, &component, &mut figures)?,
-        Err(error) => {
-            eprintln!("no JavaScript component, so its memory is left out: {error:#}");
-            figures.insert("js_idle_mb".into(), Value::Null);
-        }
-    }
+    in_memory(binary, &corpus::unpacked("classifier-js")?, &mut figures)?;
     Ok(Value::Object(figures))
 }
 
@@ -44,31 +36,6 @@ pub fn inside(binary: &Path, area: &str) -> Result<Map<String, Value>> {
     command.stderr(std::process::Stdio::inherit());
     let figures = printed(&mut command).context("chela-bench failed")?;
     serde_json::from_str(&figures).context("chela-bench printed no object")
-}
-
-/// A classifier in JavaScript, built with npm's packages below `target`.
-fn javascript() -> Result<PathBuf> {
-    let component = target().join("guests/words-js.wasm");
-    if component.is_file() {
-        return Ok(component);
-    }
-    anyhow::ensure!(is_on_path("npm"), "npm is not here");
-    let folder = target().join("js");
-    fs::create_dir_all(&folder)?;
-    eprintln!("building a component of JavaScript, which takes a minute …");
-    succeed(
-        Command::new("npm").args(["install", "--silent", "--no-fund", "--no-audit", COMPONENTIZE]).current_dir(&folder),
-    )?;
-    // Beside its packages: that is where node looks for them.
-    fs::copy(root().join("tests/js/build.mjs"), folder.join("build.mjs"))?;
-    let mut command = Command::new("node");
-    command
-        .arg("build.mjs")
-        .arg(root().join("tests/js/classifier.js"))
-        .arg(root().join("wit/policy"))
-        .arg("classifier");
-    succeed(command.arg(&component).current_dir(&folder))?;
-    Ok(component)
 }
 
 /// The gateway's memory after a large component came and went many times.

@@ -31,7 +31,7 @@ impl Readers {
             let mut statement = db.prepare_cached("SELECT day, role, how, events FROM daily_roles WHERE day >= ?")?;
             let mut rows = statement.query([from])?;
             while let Some(row) = rows.next()? {
-                let role = Role::ALL[(row.get::<_, i64>(1)?.unsigned_abs() as usize).min(3)];
+                let role = crate::monitor::fold::role_at(row.get(1)?);
                 let (unknown, count) = (row.get::<_, i64>(2)? == 2, row.get::<_, i64>(3)?.unsigned_abs());
                 by_day.entry(row.get(0)?).or_default().events(role, unknown, count);
                 total.events(role, unknown, count);

@@ -202,5 +202,5 @@ impl Loader {
 fn is_version(generation: &Generation, candidate: &Candidate) -> bool {
     let wanted = &candidate.wanted;
     let same_config = wanted.config_of.is_some() || generation.config == wanted.config_text();
-    generation.identity.hash == wanted.material.hash && same_config && generation.limits == wanted.limits
+    generation.identity.hash == wanted.material.hash && same_config && generation.limits.allowed == wanted.limits
 }

@@ -138,7 +138,7 @@ impl Loader {
         // Instances that were lost meanwhile are made again, with all that a load checks; only then is it released.
         if let Some(serving) = slot.bound() {
             let mut candidate = self.of_kept(&slot, &bound_of(&serving))?;
-            candidate.wanted.limits = serving.limits;
+            candidate.wanted.limits = serving.limits.allowed;
             let staged = self.stage.prepare(&candidate.wanted, instances())?;
             slot.swap(staged.generation, None);
         }

@@ -1,0 +1,182 @@
+//! Frozen interfaces: a component that was built for one is loaded by this host, whatever language it was written in.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use chela::event::Role;
+use chela::policy::EventFacts;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use support::TestHost;
+use wit_component::semver_check;
+use wit_parser::{Resolve, SourceMap};
+
+const LANGUAGES: [&str; 3] = ["js", "python", "rust"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is a directory of the repository").to_owned()
+}
+
+/// The names of what is in a folder of the repository, sorted.
+fn names(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+    names.sort();
+    names
+}
+
+/// Every frozen version with its packages, such as `("0.1.0", "policy")`.
+fn frozen() -> Vec<(String, String)> {
+    let versions = names("wit/frozen").into_iter().filter(|name| name.starts_with(|c: char| c.is_ascii_digit()));
+    let packages =
+        |version: String| names(&format!("wit/frozen/{version}")).into_iter().map(move |p| (version.clone(), p));
+    versions.flat_map(packages).collect()
+}
+
+/// The sources of a package, each after `edit`.
+fn sources(folder: &str, edit: impl Fn(&str) -> String) -> SourceMap {
+    let mut sources = SourceMap::new();
+    for name in names(folder).iter().filter(|name| name.ends_with(".wit")) {
+        let text = fs::read_to_string(root().join(folder).join(name)).expect("readable");
+        sources.push_str(name, edit(&text));
+    }
+    sources
+}
+
+/// Whether what was built for every world of a frozen package fits the interfaces of today after `edit`.
+fn is_compatible(version: &str, package: &str, edit: impl Fn(&str) -> String) -> Result<(), String> {
+    let mut resolve = Resolve::default();
+    let mut push = |sources: SourceMap| {
+        let group = sources.parse().map_err(|(_, error)| error).expect("it parses");
+        resolve.push_group(group).expect("it resolves")
+    };
+    // Two packages of one name and version cannot stand side by side; the check itself looks past versions.
+    let old = push(sources(&format!("wit/frozen/{version}/{package}"), |text| {
+        text.replace(&format!("@{version}"), "@0.0.1")
+    }));
+    let new = push(sources(&format!("wit/{package}"), edit));
+    let worlds = resolve.packages[old].worlds.clone();
+    assert!(!worlds.is_empty(), "{version}/{package} has worlds");
+    for (name, old_world) in worlds {
+        let new_world = resolve.packages[new].worlds.get(&name).copied();
+        let new_world = new_world.ok_or_else(|| format!("the world {name} is gone"))?;
+        semver_check(resolve.clone(), old_world, new_world).map_err(|error| format!("{name}: {error:#}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn frozen_files_are_what_they_were_when_they_were_frozen() {
+    let sums = fs::read_to_string(root().join("wit/frozen/SHA256SUMS")).expect("readable");
+    let mut listed = BTreeSet::new();
+    for line in sums.lines() {
+        let (sum, file) = line.split_once("  ").expect("as sha256sum writes it");
+        let found = Sha256::digest(fs::read(root().join("wit/frozen").join(file)).expect("a frozen file"));
+        let found: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(found, sum, "{file} is frozen: a change of an interface is a new version beside it");
+        listed.insert(file.to_owned());
+    }
+    for (version, package) in frozen() {
+        for name in names(&format!("wit/frozen/{version}/{package}")) {
+            let file = format!("{version}/{package}/{name}");
+            assert!(listed.contains(&file), "{file} is not in SHA256SUMS");
+        }
+    }
+}
+
+#[test]
+fn the_interfaces_of_today_take_what_was_built_for_a_frozen_version() {
+    for (version, package) in frozen() {
+        is_compatible(&version, &package, str::to_owned).unwrap_or_else(|said| panic!("{version}/{package} {said}"));
+    }
+}
+
+#[test]
+fn a_change_of_a_frozen_type_is_noticed() {
+    let check = |from: &str, to: &str| {
+        let outcome = is_compatible("0.1.0", "policy", |text| text.replace(from, to));
+        assert!(outcome.is_err(), "{from:?} became {to:?} and nobody noticed");
+    };
+    check("confidence: f64,", "confidence: f64, weight: f64,");
+    check("heuristic,", "heuristic, guess,");
+    check("budget-ms: u32,", "budget-ms: u64,");
+    check("config-schema: string,", "");
+    check("configure: func(json: string)", "configure: func(json: string, strict: bool)");
+    check("roles: func", "kinds: func");
+    check("world classifier", "world sorter");
+    // What is not frozen yet may change.
+    is_compatible("0.1.0", "policy", |text| text.replace("earlier: string,", "")).expect("a draft may change");
+}
+
+#[test]
+fn every_frozen_world_has_a_component_of_each_language() {
+    for (version, package) in frozen() {
+        let folder = format!("wit/frozen/{version}/{package}");
+        let group = sources(&folder, str::to_owned).parse().map_err(|(_, error)| error).expect("it parses");
+        let mut resolve = Resolve::default();
+        let package = resolve.push_group(group).expect("it resolves");
+        let worlds = resolve.packages[package].worlds.keys();
+        let wanted: BTreeSet<String> =
+            worlds.flat_map(|world| LANGUAGES.map(|language| format!("{world}-{language}.wasm.zst"))).collect();
+        let there: BTreeSet<String> = names(&format!("tests/corpus/{version}")).into_iter().collect();
+        assert_eq!(there, wanted, "`cargo xtask corpus` builds what is missing");
+    }
+}
+
+/// What all components of the corpus do, in whatever language.
+fn check_classifier(host: &TestHost, language: &str, bytes: &[u8]) {
+    let file = host.dir.scratch().join(format!("words-{language}.wasm"));
+    fs::write(&file, bytes).expect("written");
+    let load = |config: Value| host.load("classifier", file.to_str().expect("UTF-8"), config);
+    let refused = load(json!({ "wrod": "밋업" })).expect_err("a word that it does not know");
+    assert!(refused.contains("refuses its configuration"), "{refused}");
+    let report = load(json!({ "word": "밋업", "category": "growth_marketing" })).expect("it is loaded");
+    assert_eq!(report["outcome"], "serving", "{language}: {report}");
+    let slot = host.slot("classifier");
+    assert_eq!((&slot["limits"]["cpuMs"], &slot["limits"]["memoryMb"]), (&json!(40), &json!(128)), "{language}");
+
+    let answered = host.classify("결제 장애가 났어요");
+    assert!(answered.by.expect("by the component").name.starts_with("words"), "{language}");
+    let given = (answered.answer.primary.as_deref(), answered.answer.confidence, answered.answer.sub_tags);
+    assert_eq!(given, (Some("infra_ops"), 0.9, vec!["장애".to_owned()]), "{language}");
+    assert_eq!(answered.answer.reason, format!("장애 at {}", host.clock.now().0), "{language}: the call's own time");
+    assert_eq!(host.category("A Regression, again").as_deref(), Some("qa_validation"), "{language}");
+    assert_eq!(
+        host.category("다음 주 밋업 안내").as_deref(),
+        Some("growth_marketing"),
+        "{language}: its configuration"
+    );
+    assert_eq!(host.category("hello"), None, "{language}");
+    assert!(host.logged("classifier").iter().any(|line| line == "no word that it knows"), "{language}");
+    let failures = || host.slot("classifier")["stats"]["failures"]["declined"].as_u64().unwrap_or(0);
+    let before = failures();
+    // Past its probation, so that saying no brings no older version back.
+    (0..20).for_each(|_| drop(host.classify("outage")));
+    assert_eq!(host.classify("!refuse").by, None, "{language}: the gateway answers in its place");
+    assert_eq!(failures(), before + 1, "{language}");
+
+    let event = |key: &str| EventFacts {
+        event_type: "a2a.send".into(),
+        session_keys: vec![key.into()],
+        ..EventFacts::default()
+    };
+    let events = vec![event("agent:eden:main"), event("agent:eden:subagent:1f")];
+    let answered = host.block_on(host.plugins().roles(events));
+    assert_eq!(answered.answer, [Role::Conversation, Role::Delegation], "{language}");
+    assert!(answered.by.is_some(), "{language}");
+}
+
+#[test]
+fn components_that_were_built_for_a_frozen_version_serve_in_every_language() {
+    let limits = json!({ "memoryMb": 128 });
+    let binding = json!({ "source": "builtin:rules", "limits": limits });
+    let host = TestHost::start_with(|config| config["plugins"]["classifier"] = binding);
+    for (version, _) in frozen() {
+        for language in LANGUAGES {
+            let bytes = support::corpus(&version, &format!("classifier-{language}"));
+            check_classifier(&host, language, &bytes);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The corpus: components of every language, built when their world was frozen and kept for good. Builds what is missing; never builds again.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cargo::{is_on_path, root, succeed, target};
+use crate::guests::{self, Set, Toolchain};
+
+/// The frozen version whose corpus may still lack something.
+const VERSION: &str = "0.1.0";
+/// Versions that are known to build components of our WIT.
+const COMPONENTIZE_JS: &str = "@bytecodealliance/componentize-js@0.23";
+const COMPONENTIZE_PY: &str = "componentize-py==0.25.0";
+
+/// Builds every component that is missing.
+pub fn run(toolchain: Toolchain) -> Result<()> {
+    ensure!(is_on_path("zstd"), "`zstd` packs the corpus and is not here; install the package of that name");
+    let wit = root().join(format!("wit/frozen/{VERSION}/policy"));
+    for (language, build) in [("rust", rust as Build), ("js", javascript), ("python", python)] {
+        let packed = path_of(&format!("classifier-{language}"));
+        if packed.is_file() {
+            println!("{} is there and stays as it is", packed.display());
+            continue;
+        }
+        let component = build(toolchain, &wit)?;
+        fs::create_dir_all(packed.parent().context("a folder")?)?;
+        succeed(Command::new("zstd").args(["-q", "-19"]).arg(&component).arg("-o").arg(&packed))?;
+        println!("built {}", packed.display());
+    }
+    Ok(())
+}
+
+/// Unpacks a component of the corpus to a file below `target`.
+pub fn unpacked(name: &str) -> Result<PathBuf> {
+    let packed = path_of(name);
+    let file = fs::File::open(&packed).with_context(|| format!("cannot open {}", packed.display()))?;
+    let mut bytes = Vec::new();
+    ruzstd::decoding::StreamingDecoder::new(file)?.read_to_end(&mut bytes)?;
+    let path = target().join("guests").join(format!("{name}.wasm"));
+    fs::create_dir_all(target().join("guests"))?;
+    fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+fn path_of(name: &str) -> PathBuf {
+    root().join(format!("tests/corpus/{VERSION}/{name}.wasm.zst"))
+}
+
+/// Gives the file of a new component of the world `classifier`.
+type Build = fn(Toolchain, &Path) -> Result<PathBuf>;
+
+fn rust(toolchain: Toolchain, _wit: &Path) -> Result<PathBuf> {
+    guests::build(toolchain, Set::All)?;
+    Ok(target().join("guests/words.wasm"))
+}
+
+fn javascript(_: Toolchain, wit: &Path) -> Result<PathBuf> {
+    let folder = target().join("corpus/js");
+    fs::create_dir_all(&folder)?;
+    let npm = ["install", "--silent", "--no-fund", "--no-audit", COMPONENTIZE_JS];
+    succeed(Command::new("npm").args(npm).current_dir(&folder))?;
+    // Beside its packages: that is where node looks for them.
+    fs::copy(root().join("tests/js/build.mjs"), folder.join("build.mjs"))?;
+    let mut node = Command::new("node");
+    node.arg("build.mjs").arg(root().join("tests/js/classifier.js")).arg(wit).args(["classifier", "classifier.wasm"]);
+    succeed(node.current_dir(&folder))?;
+    Ok(folder.join("classifier.wasm"))
+}
+
+fn python(_: Toolchain, wit: &Path) -> Result<PathBuf> {
+    let folder = target().join("corpus/python");
+    fs::create_dir_all(&folder)?;
+    succeed(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    succeed(Command::new(folder.join("bin/pip")).args(["install", "--quiet", COMPONENTIZE_PY]))?;
+    fs::copy(root().join("tests/python/classifier.py"), folder.join("classifier.py"))?;
+    let mut tool = Command::new(folder.join("bin/componentize-py"));
+    tool.arg("-d").arg(wit).args([
+        "-w",
+        "classifier",
+        "componentize",
+        "--stub-wasi",
+        "classifier",
+        "-o",
+        "classifier.wasm",
+    ]);
+    succeed(tool.current_dir(&folder))?;
+    Ok(folder.join("classifier.wasm"))
+}
