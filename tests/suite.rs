@@ -6,6 +6,7 @@ mod cases {
     mod browser;
     mod cli;
     mod config;
+    mod crash_events;
     mod docs;
     mod edge;
     mod frozen;

@@ -59,6 +59,8 @@ pub struct Options {
     pub compiler: PathBuf,
     /// Another's directory, which the monitor shows instead of our own.
     pub watched: Option<Watched>,
+    /// How large a segment of the event log grows: [`bus::SEGMENT_BYTES`], or less where its closing is to be tried often.
+    pub segment_bytes: u64,
 }
 
 /// A directory that another process writes.
@@ -120,7 +122,7 @@ impl Parts {
 impl App {
     /// Starts everything and returns once it is ready.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let Options { dir, clock, listen, compiler, watched } = options;
+        let Options { dir, clock, listen, compiler, watched, segment_bytes } = options;
         let lock = claim(&dir)?;
         let created = ensure_config(&dir)?;
         let first = settings::load(&dir)?;
@@ -130,7 +132,8 @@ impl App {
         warn_beyond_this_machine(&bound);
 
         let metrics = Metrics::default();
-        let bus = Bus::open(&dir, clock.clone(), metrics.clone(), first.config.events.group())?;
+        let group = first.config.events.group();
+        let bus = Bus::open(&dir, clock.clone(), metrics.clone(), group, segment_bytes)?;
         let audit = Audit::open(&dir)?;
         // The last thing that may fail before anything runs.
         let facts = data(json!({ "version": env!("CARGO_PKG_VERSION"), "addresses": addresses }));

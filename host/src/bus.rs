@@ -30,7 +30,7 @@ pub use subscribers::{Delivery, Subscription};
 
 /// What may wait for the disk.
 const PENDING_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// A segment is closed when it is so large.
+/// A segment is closed when it is so large, unless who starts the gateway says otherwise.
 pub const SEGMENT_BYTES: u64 = 10 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -101,12 +101,19 @@ struct Pending {
 }
 
 impl Bus {
-    /// Opens the log of `dir`, mending an end that a crash has torn. Events wait at most `group` for others to share their flush.
-    pub fn open(dir: &StateDir, clock: Clock, metrics: Metrics, group: Duration) -> Result<Self, Error> {
+    /// Opens the log of `dir`, mending an end that a crash has torn. Events wait at most `group` for others to share their flush;
+    /// a segment of `segment_bytes` is closed.
+    pub fn open(
+        dir: &StateDir,
+        clock: Clock,
+        metrics: Metrics,
+        group: Duration,
+        segment_bytes: u64,
+    ) -> Result<Self, Error> {
         let path = dir.event_log();
         let opened = |cause| Error::Open { path: path.clone(), cause };
         let catalogue = Catalogue::new(&dir.logs(), EVENT_LOG_STEM, time_of);
-        let (log, repair) = SegmentLog::open(catalogue, &dir.corrupt_log(), SEGMENT_BYTES, month_of).map_err(opened)?;
+        let (log, repair) = SegmentLog::open(catalogue, &dir.corrupt_log(), segment_bytes, month_of).map_err(opened)?;
         let shared = Arc::new(Shared {
             pending: Mutex::default(),
             wake: Condvar::new(),

@@ -1,7 +1,9 @@
 //! The index: made from the log, made again when it is missing, of another version or broken, and never older than what was acknowledged.
 
 use std::fs;
+use std::time::Duration;
 
+use chela::event::Kind;
 use serde_json::{Value, json};
 use support::events::{event, old_system, with_log};
 use support::{TestDir, TestHost, guest, path_of};
@@ -229,4 +231,24 @@ fn another_classifier_classifies_again_without_a_change_of_the_log() {
     assert_eq!(health["monitor"]["leftToClassify"], 0);
     let decided = host.told("policy.decided").len();
     assert!(decided < 20, "what was there before is classified without an event for each: {decided}");
+}
+
+#[test]
+fn a_task_named_after_the_last_message_counts_for_the_category_as_in_a_new_index() {
+    let host = start(with_log(&[]));
+    let session = |host: &TestHost| host.get("/api/work-sessions/ws_1").1;
+    let talk = json!({ "workSessionId": "ws_1", "fromAgent": "eden", "toAgent": "seum", "message": "안녕하세요, 부탁이 있어요" });
+    host.emit("eden", Kind::A2aSend, talk);
+    host.eventually("it is classified", || session(&host)["classification"].is_object().then_some(()));
+    assert_eq!(session(&host)["collabCategory"], Value::Null);
+    let title = "배포 후 장애 대응: 서버 재시작과 롤백, kubernetes deploy";
+    host.emit("eden", Kind::TaskStarted, json!({ "workSessionId": "ws_1", "taskId": "task_1", "title": title }));
+    host.eventually("the task is there", || (session(&host)["eventCount"] == 2).then_some(()));
+    // Longer than the silence after which the classifier is asked.
+    host.clock.advance(Duration::from_secs(20));
+    host.eventually("it counts", || (session(&host)["collabCategory"] == "infra_ops").then_some(()));
+    let dir = host.stop();
+    fs::remove_dir_all(dir.state.index()).expect("removed");
+    let host = start(dir);
+    host.eventually("it counts", || (session(&host)["collabCategory"] == "infra_ops").then_some(()));
 }

@@ -30,9 +30,14 @@ impl Finished {
 
 /// The binary that `cargo xtask test` (or `cargo build`) has made.
 pub fn path() -> PathBuf {
+    built("chela")
+}
+
+/// A binary of the workspace's default members.
+pub fn built(name: &str) -> PathBuf {
     let suite = std::env::current_exe().expect("the suite is a file");
     let folder = suite.parent().and_then(Path::parent).expect("in target/PROFILE/deps");
-    let binary = folder.join("chela");
+    let binary = folder.join(name);
     assert!(binary.is_file(), "{} is not built; run `cargo xtask test`, or `cargo build` first", binary.display());
     binary
 }

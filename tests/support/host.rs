@@ -50,6 +50,7 @@ impl TestHost {
             listen: PerPort::default(),
             compiler: binary::path(),
             watched: None,
+            segment_bytes: chela::bus::SEGMENT_BYTES,
         };
         match runtime.block_on(App::start(options)) {
             Ok(app) => {

@@ -11,7 +11,7 @@ mod raw;
 mod tools;
 mod ws;
 
-pub use binary::{Binary, Finished, chela, chela_command};
+pub use binary::{Binary, Finished, built, chela, chela_command};
 pub use dir::TestDir;
 pub use host::TestHost;
 pub use plugins::{corpus, guest, guest_bytes, path_of};

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod bench;
+mod crash;
 mod generate;
 mod guests;
 mod phases;
@@ -63,6 +64,8 @@ enum Task {
         #[arg(long, default_value_t = 0)]
         from: u64,
     },
+    /// Kill a release gateway at random moments and tell what is lost, doubled, out of order or shown otherwise
+    Crash(crash::Arguments),
     /// Measure, with a release binary
     Bench {
         #[arg(value_enum)]
@@ -101,6 +104,10 @@ fn run(arguments: Arguments) -> Result<()> {
         Task::GenEvents(arguments) => generate::run(&arguments),
         Task::Corpus => corpus::run(arguments.guests),
         Task::Simulate { seeds, from } => simulate::run(seeds, from),
+        Task::Crash(given) => {
+            guests::build(arguments.guests, Set::Shipped)?;
+            crash::run(&given)
+        }
         Task::Bench { area, json } => {
             guests::build(arguments.guests, Set::All)?;
             bench::run(area, json)

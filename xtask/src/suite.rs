@@ -41,9 +41,17 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
         let mut command = cargo();
         command.arg("test");
         // The plugins are not default members, but their logic is tested like any other.
-        for package in
-            ["chela", "chela-storage", "chela-tests", "xtask", "chela-sdk", "continuation", "rules", "stop-guard"]
-        {
+        for package in [
+            "chela",
+            "chela-storage",
+            "chela-tests",
+            "xtask",
+            "chela-crash",
+            "chela-sdk",
+            "continuation",
+            "rules",
+            "stop-guard",
+        ] {
             command.args(["--package", package]);
         }
         command.arg("--").args(arguments);

@@ -4,7 +4,8 @@ use super::subscribers::QUEUE_MAX;
 use super::*;
 
 fn open(dir: &StateDir) -> Bus {
-    Bus::open(dir, Clock::manual(Timestamp(7)), Metrics::default(), Duration::from_millis(1)).expect("the log opens")
+    Bus::open(dir, Clock::manual(Timestamp(7)), Metrics::default(), Duration::from_millis(1), SEGMENT_BYTES)
+        .expect("the log opens")
 }
 
 fn bus() -> (tempfile::TempDir, StateDir, Bus) {
@@ -133,7 +134,8 @@ async fn a_log_that_refused_those_who_waited_recovers_although_nobody_emits() {
     let in_the_way = dir.logs().join("coordination-events.1970-01.1.ndjson");
     std::fs::create_dir_all(dir.logs()).expect("a place for logs");
     let clock = Clock::manual(Timestamp(7));
-    let bus = Bus::open(&dir, clock.clone(), Metrics::default(), Duration::from_millis(1)).expect("the log opens");
+    let bus = Bus::open(&dir, clock.clone(), Metrics::default(), Duration::from_millis(1), SEGMENT_BYTES)
+        .expect("the log opens");
     flushed(&bus).await;
     std::fs::create_dir_all(in_the_way.join("full")).expect("in the way");
     clock.advance(Duration::from_secs(40 * 86_400));

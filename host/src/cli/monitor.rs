@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::Output;
 use super::serve::{Signals, raise_open_files, return_large_buffers, start_logging, until_stopped};
 use crate::app::{App, Options, Watched};
+use crate::bus::SEGMENT_BYTES;
 use crate::clock::Clock;
 use crate::config::{self, Config, Listen, Log};
 use crate::id::AgentId;
@@ -57,8 +58,9 @@ impl Monitor {
             let compiler = std::env::current_exe().context("cannot find this program's own file")?;
             let listen = PerPort { gateway: Some(Listen::Off), monitor: Some(self.listen), hub: Some(Listen::Off) };
             let watched = Some(Watched { dir: watched.clone(), overrides: self.allow_overrides });
-            let app =
-                App::start(Options { dir: own.clone(), clock: Clock::system(), listen, compiler, watched }).await?;
+            let (dir, segment_bytes) = (own.clone(), SEGMENT_BYTES);
+            let options = Options { dir, clock: Clock::system(), listen, compiler, watched, segment_bytes };
+            let app = App::start(options).await?;
             let ready = RunFile::of_this_process(app.addresses());
             // One line for programs, whatever was asked for: there is nothing else to say.
             let said = json!({ "monitor": ready.addresses.monitor, "pid": ready.pid, "indexDir": own.path() });

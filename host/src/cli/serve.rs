@@ -14,6 +14,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 use super::output::table;
 use super::{Listeners, Output};
 use crate::app::{App, Options};
+use crate::bus::SEGMENT_BYTES;
 use crate::clock::Clock;
 use crate::config::{Log, LogFormat};
 use crate::layout::StateDir;
@@ -44,7 +45,14 @@ impl Serve {
         let signals = Signals::new().context("cannot listen for signals")?;
         let compiler = std::env::current_exe().context("cannot find this program's own file")?;
         let listen = self.listeners.into();
-        let options = Options { dir: dir.clone(), clock: Clock::system(), listen, compiler, watched: None };
+        let options = Options {
+            dir: dir.clone(),
+            clock: Clock::system(),
+            listen,
+            compiler,
+            watched: None,
+            segment_bytes: SEGMENT_BYTES,
+        };
         let app = App::start(options).await?;
         let ready = RunFile::of_this_process(app.addresses());
         output.show(&json!(ready), || welcome(dir, &app));

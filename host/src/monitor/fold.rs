@@ -299,6 +299,11 @@ impl Session {
         own.cloned().unwrap_or_else(|| title::NONE.to_owned())
     }
 
+    /// How much the classifier is shown beside messages; it only grows.
+    pub(super) fn beside_messages(&self) -> usize {
+        self.participants.len() + self.task_titles.len()
+    }
+
     /// What the classifier is shown, its messages read from the log; none while nobody has said anything.
     pub(super) fn conversation(&self, text_at: impl Fn(Spot) -> Option<String>) -> Option<Conversation> {
         let spots = self.first_texts.iter().chain(&self.last_texts);

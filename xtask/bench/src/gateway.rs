@@ -35,6 +35,7 @@ pub async fn start_in(dir: &StateDir, binary: &Path) -> Result<App> {
         listen: PerPort::default(),
         compiler: binary.to_owned(),
         watched: None,
+        segment_bytes: chela::bus::SEGMENT_BYTES,
     };
     App::start(options).await.map_err(|error| anyhow!("{error}"))
 }

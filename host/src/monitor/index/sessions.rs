@@ -32,6 +32,8 @@ struct Kept {
     classifier: i64,
     seen: u64,
     due: Option<i64>,
+    /// The classifier would be shown more than messages now: a participant or a task that it does not know.
+    grown: bool,
     /// Under which day, category and source it is counted.
     counted: Option<(u64, String, String)>,
     changed: bool,
@@ -63,7 +65,9 @@ impl Sessions {
         let kept = self.load(tx, &key)?;
         let len = u32::try_from(entry.bytes.len()).unwrap_or(u32::MAX);
         let fact = Fact { seq: entry.seq, len, role: entry.role, line };
+        let shown = kept.session.beside_messages();
         kept.session.add(&fact, &thread_key);
+        kept.grown |= kept.session.beside_messages() > shown;
         let id = kept.id;
         let (thread, changed) = match kept.threads.entry(thread_key) {
             Slot::Occupied(slot) => slot.into_mut(),
@@ -167,6 +171,7 @@ impl Sessions {
         let kept = self.load(tx, key)?;
         kept.seen = kept.session.messages;
         kept.due = None;
+        kept.grown = false;
         kept.classifier = classifier;
         if classified.is_some() {
             kept.classified = classified;
@@ -198,15 +203,18 @@ impl Kept {
             classifier: 0,
             seen: 0,
             due: None,
+            grown: false,
             counted: None,
             changed: false,
             used: 0,
         }
     }
 
-    /// The classifier is asked at the 1st, 2nd, 4th, 8th … message, and after a silence.
+    /// The classifier is asked at the 1st, 2nd, 4th, 8th … message, and after a silence. Not only messages count: an index made anew shows
+    /// it everything at once, and must come to the same.
     fn schedule(&mut self, now: u64) {
-        if self.session.messages == self.seen {
+        let grown = std::mem::take(&mut self.grown);
+        if self.session.messages == 0 || self.session.messages == self.seen && !grown {
             return;
         }
         // Between what it was asked about and what there is lies a power of two.

@@ -82,7 +82,7 @@ fn open() -> Result<(tempfile::TempDir, Bus)> {
     let temp = tempfile::tempdir()?;
     let dir = StateDir::new(temp.path());
     std::fs::create_dir_all(dir.logs())?;
-    let bus = Bus::open(&dir, Clock::system(), Metrics::default(), Duration::from_millis(5))?;
+    let bus = Bus::open(&dir, Clock::system(), Metrics::default(), Duration::from_millis(5), bus::SEGMENT_BYTES)?;
     Ok((temp, bus))
 }
 
