@@ -10,6 +10,7 @@ mod index;
 mod line;
 mod lines;
 mod live;
+mod mend;
 mod overrides;
 mod query;
 mod service;

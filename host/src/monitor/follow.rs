@@ -12,6 +12,7 @@ use chela_storage::{Catalogue, Segment};
 
 use super::index::Mark;
 use super::line::LINE_BYTES_MAX;
+use super::mend::mend;
 
 /// So much is read at once; more than any line that is taken.
 const CHUNK_BYTES: usize = 8 * 1024 * 1024;
@@ -240,6 +241,7 @@ impl Reading {
             if too_long {
                 chunk.unreadable += 1;
             } else if length > 0 {
+                mend(&mut chunk.buffer[line.clone()]);
                 let seq = (i64::from(self.number) << 32) | i64::try_from(at).unwrap_or(0);
                 chunk.lines.push((seq, line));
             }
