@@ -6,6 +6,8 @@ mod category;
 mod classifier;
 mod fold;
 mod follow;
+#[cfg(test)]
+pub(crate) mod fuzz;
 mod index;
 mod line;
 mod lines;
