@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod bench;
+mod fuzz;
 mod generate;
 mod guests;
 mod phases;
@@ -60,6 +61,16 @@ enum Task {
         #[arg(long, default_value_t = 0)]
         from: u64,
     },
+    /// Try inputs that nobody thought of, seed by seed, in release
+    Fuzz {
+        #[arg(value_enum)]
+        area: fuzz::Area,
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+        minutes: u64,
+        /// The first seed; the suite runs those before the default
+        #[arg(long, value_name = "SEED", default_value_t = 50_000)]
+        from: u64,
+    },
     /// Measure, with a release binary
     Bench {
         #[arg(value_enum)]
@@ -97,6 +108,10 @@ fn run(arguments: Arguments) -> Result<()> {
         Task::Accuracy => accuracy::print(),
         Task::GenEvents(arguments) => generate::run(&arguments),
         Task::Simulate { seeds, from } => simulate::run(seeds, from),
+        Task::Fuzz { area, minutes, from } => {
+            guests::build(arguments.guests, Set::Shipped)?;
+            fuzz::run(area, minutes, from)
+        }
         Task::Bench { area, json } => {
             guests::build(arguments.guests, Set::All)?;
             bench::run(area, json)
