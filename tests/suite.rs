@@ -14,11 +14,13 @@ mod cases {
     mod health;
     mod kill;
     mod monitor_api;
+    mod monitor_bad_input;
     mod monitor_cli;
     mod monitor_follow;
     mod monitor_foreign;
     mod monitor_index;
     mod monitor_old_system;
+    mod monitor_teamwork;
     mod plugins_bindings;
     mod plugins_cache;
     mod plugins_cli;

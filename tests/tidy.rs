@@ -117,6 +117,8 @@ fn what_must_be_absent_is_absent() {
     for (path, text) in sources("host/src") {
         let room = room_of(&path).unwrap_or_default();
         assert!(room == "clock" || !text.contains("SystemTime::now"), "{}: time comes from `clock`", path.display());
+        let made = room != "event" && text.lines().any(|line| line.contains(" Event {"));
+        assert!(!made, "{}: `Event::of` and `Event::system` make events, and give each its role", path.display());
         assert!(!text.contains("unbounded"), "{}: every queue has an end", path.display());
         assert!(!text.contains("dbg!") && !text.contains("println!"), "{}: speaks past the log", path.display());
     }

@@ -8,6 +8,8 @@ mod body;
 mod error;
 mod follow;
 mod frame;
+#[cfg(test)]
+mod fuzz;
 mod guard;
 mod health;
 mod limiter;

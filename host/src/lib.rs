@@ -29,3 +29,6 @@ pub mod edge;
 pub mod client;
 pub mod app;
 pub mod cli;
+
+#[cfg(test)]
+mod fuzz;

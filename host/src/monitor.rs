@@ -6,10 +6,13 @@ mod category;
 mod classifier;
 mod fold;
 mod follow;
+#[cfg(test)]
+pub(crate) mod fuzz;
 mod index;
 mod line;
 mod lines;
 mod live;
+mod mend;
 mod overrides;
 mod pace;
 mod query;

@@ -296,7 +296,7 @@ fn what_may_not_be_asked_is_told_of_the_argument() {
     check(&["events", "--follow", "--role", "nobody"], 2, "--role: \"nobody\" is none of ");
     check(&["events", "--task", "a", "--job", "b"], 2, "cannot be used with");
     check(&["sessions", "work", "--status", "asleep"], 2, "--status: \"ASLEEP\" is none of ACTIVE, QUIET, ARCHIVED");
-    check(&["sessions", "work", "--cursor", "x"], 2, "--cursor: not a `nextCursor` of this path");
+    check(&["sessions", "work", "--cursor", "x"], 2, "--cursor: not a `nextCursor` of this list");
     check(&["sessions", "work", "-q", " "], 2, "-q: there is nothing to look for");
     check(&["sessions", "work", "show", "ws_never"], 1, "there is no work session ws_never");
     check(&["sessions"], 2, "Usage");

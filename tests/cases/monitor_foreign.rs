@@ -137,6 +137,37 @@ fn what_another_process_appends_and_rotates_is_followed() {
 }
 
 #[test]
+fn a_line_of_ten_megabytes_that_comes_in_pieces_is_counted_once_and_what_follows_is_shown() {
+    let dir = old_directory();
+    let append = |bytes: &[u8]| {
+        let mut log = fs::OpenOptions::new().append(true).open(dir.state.event_log()).expect("opens");
+        log.write_all(bytes).expect("written");
+    };
+    let malformed = |watching: &Watching| watching.get("/api/health")["monitor"]["malformedLines"].as_u64();
+    let good =
+        |session: &str| format!("{}\n", event("a2a.send", 1_771_400_000_000, json!({ "workSessionId": session })));
+    let watching = Watching::start(&dir, &[]);
+    watching.get("/api/stats");
+    let before = malformed(&watching).expect("a number");
+    append(&vec![b'x'; 9 * 1024 * 1024]);
+    append(&vec![b'x'; 1024 * 1024]);
+    // Whoever begins in the middle of it must not take its end, an event but for what stands before it, for a line.
+    drop(watching);
+    let watching = Watching::start(&dir, &[]);
+    watching.get("/api/stats");
+    append(good("ws_torn").as_bytes());
+    append(good("ws_after").as_bytes());
+    append(b"\xff\xfe\n");
+    append(good("ws_last").as_bytes());
+    eventually("what follows is shown", || {
+        watching.get("/api/events?workSessionId=ws_last")["events"].as_array().filter(|rows| rows.len() == 1).map(drop)
+    });
+    assert_eq!(malformed(&watching), Some(before + 2));
+    assert_eq!(watching.get("/api/events?workSessionId=ws_after")["events"].as_array().map(Vec::len), Some(1));
+    assert_eq!(watching.get("/api/events?workSessionId=ws_torn")["events"], json!([]));
+}
+
+#[test]
 fn what_cannot_be_watched_is_said() {
     let dir = TestDir::empty();
     let refused = |arguments: &[&str]| {

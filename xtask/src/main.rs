@@ -3,6 +3,7 @@
 mod accuracy;
 mod bench;
 mod crash;
+mod fuzz;
 mod generate;
 mod guests;
 mod phases;
@@ -66,6 +67,16 @@ enum Task {
     },
     /// Kill a release gateway at random moments and tell what is lost, doubled, out of order or shown otherwise
     Crash(crash::Arguments),
+    /// Try inputs that nobody thought of, seed by seed, in release
+    Fuzz {
+        #[arg(value_enum)]
+        area: fuzz::Area,
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+        minutes: u64,
+        /// The first seed; the suite runs those before the default
+        #[arg(long, value_name = "SEED", default_value_t = 50_000)]
+        from: u64,
+    },
     /// Measure, with a release binary
     Bench {
         #[arg(value_enum)]
@@ -107,6 +118,10 @@ fn run(arguments: Arguments) -> Result<()> {
         Task::Crash(given) => {
             guests::build(arguments.guests, Set::Shipped)?;
             crash::run(&given)
+        }
+        Task::Fuzz { area, minutes, from } => {
+            guests::build(arguments.guests, Set::Shipped)?;
+            fuzz::run(area, minutes, from)
         }
         Task::Bench { area, json } => {
             guests::build(arguments.guests, Set::All)?;

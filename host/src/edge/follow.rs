@@ -70,7 +70,7 @@ pub(super) async fn follow(
 }
 
 /// `since=SEQ` or a cursor; nothing else is taken.
-fn since(query: Option<&str>) -> Result<Option<i64>, Refusal> {
+pub(super) fn since(query: Option<&str>) -> Result<Option<i64>, Refusal> {
     let mut since = None;
     for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         if name != "since" {

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, Request as HttpRequest, State};
+use axum::extract::{RawQuery, Request as HttpRequest, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::guard::client_of;
 use super::openapi;
-use super::params::{Given, Param, bad, check_category};
+use super::params::{Given, Named, Param, bad, check_category};
 use super::table::change;
 use super::{Access, Context, ErrorShape, Refusal, Routes, body, follow};
-use crate::config::Agent;
+use crate::config::{Agent, Category};
 use crate::monitor::{EventsQuery, OverrideError, QueryError, SessionsQuery, workspace};
 use crate::port::Port;
 use crate::scope::Scope;
@@ -105,6 +105,12 @@ async fn events(State(context): State<Context>, RawQuery(query): RawQuery) -> An
 }
 
 pub(super) async fn events_page(context: &Context, given: &Given) -> Result<Value, Refusal> {
+    let asked = events_query(given, &context.settings.current().config.categories)?;
+    let page = context.monitor.events(asked).await?;
+    Ok(json!({ "events": page.rows, "nextCursor": page.next }))
+}
+
+pub(super) fn events_query(given: &Given, table: &[Category]) -> Result<EventsQuery, Refusal> {
     let subject = match (given.id(Param::Task)?, given.id(Param::Job)?) {
         (Some(_), Some(_)) => return Err(bad("jobId", "ask for a task or for a job, not for both".into())),
         (task, job) => task.map(|id| format!("task:{id}")).or(job.map(|id| format!("job:{id}"))),
@@ -113,18 +119,16 @@ pub(super) async fn events_page(context: &Context, given: &Given) -> Result<Valu
     if since.is_some() && before.is_some() {
         return Err(bad("cursor", "with `since`, the next page begins at `since=` the page's `nextCursor`".into()));
     }
-    let asked = EventsQuery {
+    Ok(EventsQuery {
         roles: given.roles()?,
         types: given.list(Param::Type)?,
-        categories: given.categories(context)?,
+        categories: given.categories(table)?,
         work_session: given.id(Param::WorkSession)?,
         subject,
         since,
         before,
         limit: given.limit()?,
-    };
-    let page = context.monitor.events(asked).await?;
-    Ok(json!({ "events": page.rows, "nextCursor": page.next }))
+    })
 }
 
 async fn sessions(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
@@ -133,22 +137,26 @@ async fn sessions(State(context): State<Context>, RawQuery(query): RawQuery) -> 
 }
 
 pub(super) async fn sessions_page(context: &Context, given: &Given) -> Result<Value, Refusal> {
-    let asked = SessionsQuery {
+    let asked = sessions_query(given, &context.settings.current().config.categories)?;
+    let page = context.monitor.sessions(asked).await?;
+    Ok(json!({ "workSessions": page.rows, "nextCursor": page.next }))
+}
+
+pub(super) fn sessions_query(given: &Given, table: &[Category]) -> Result<SessionsQuery, Refusal> {
+    Ok(SessionsQuery {
         roles: given.roles()?,
         types: given.list(Param::Type)?,
         status: given.status()?,
-        categories: given.categories(context)?,
+        categories: given.categories(table)?,
         sub_tags: given.list(Param::SubTag)?,
         thread_states: given.thread_states()?,
         text: given.text()?,
         cursor: given.session_cursor()?,
         limit: given.limit()?,
-    };
-    let page = context.monitor.sessions(asked).await?;
-    Ok(json!({ "workSessions": page.rows, "nextCursor": page.next }))
+    })
 }
 
-async fn session(State(context): State<Context>, Path(id): Path<String>, RawQuery(query): RawQuery) -> Answer {
+async fn session(State(context): State<Context>, Named(id): Named<String>, RawQuery(query): RawQuery) -> Answer {
     Given::parse(&[], query.as_deref())?;
     session_of(&context, &id).await.map(Json)
 }
@@ -170,7 +178,7 @@ struct CategoryChange {
     updated_by: Option<String>,
 }
 
-async fn set_category(State(context): State<Context>, Path(id): Path<String>, request: HttpRequest) -> Answer {
+async fn set_category(State(context): State<Context>, Named(id): Named<String>, request: HttpRequest) -> Answer {
     let client = client_of(&request);
     let caller = request.extensions().get::<Principal>().cloned().expect("the route asks for a token");
     let bytes = body::read_up_to(&context, request.into_body(), 64 * 1024).await?;
@@ -180,7 +188,7 @@ async fn set_category(State(context): State<Context>, Path(id): Path<String>, re
     }
     let asked: CategoryChange = serde_json::from_value(value).map_err(|error| bad("body", error.to_string()))?;
     if let Some(key) = &asked.collab_category {
-        check_category(&context, "collabCategory", key)?;
+        check_category(&context.settings.current().config.categories, "collabCategory", key)?;
     }
     if asked.updated_by.as_ref().is_some_and(|by| by.is_empty() || by.chars().count() > 128) {
         return Err(bad("updatedBy", "a name has 1 to 128 characters".into()));
@@ -259,15 +267,15 @@ async fn team_state(State(context): State<Context>, RawQuery(query): RawQuery) -
     Ok(Json(json!({ "agents": rows.await? })))
 }
 
-async fn tasks(context: State<Context>, id: Path<String>, query: RawQuery) -> Answer {
+async fn tasks(context: State<Context>, id: Named<String>, query: RawQuery) -> Answer {
     of_workspace(context, id, query, |path| Ok(json!({ "tasks": workspace::tasks(&path) }))).await
 }
 
-async fn current(context: State<Context>, id: Path<String>, query: RawQuery) -> Answer {
+async fn current(context: State<Context>, id: Named<String>, query: RawQuery) -> Answer {
     of_workspace(context, id, query, |path| Ok(json!({ "task": workspace::current(&path) }))).await
 }
 
-async fn blocked(context: State<Context>, id: Path<String>, query: RawQuery) -> Answer {
+async fn blocked(context: State<Context>, id: Named<String>, query: RawQuery) -> Answer {
     of_workspace(context, id, query, |path| {
         let tasks: Vec<Value> =
             workspace::tasks(&path).into_iter().filter(|task| task["status"] == "blocked").collect();
@@ -276,16 +284,16 @@ async fn blocked(context: State<Context>, id: Path<String>, query: RawQuery) -> 
     .await
 }
 
-async fn history(context: State<Context>, id: Path<String>, query: RawQuery) -> Answer {
+async fn history(context: State<Context>, id: Named<String>, query: RawQuery) -> Answer {
     of_workspace(context, id, query, |path| Ok(json!({ "tasks": workspace::history(&path) }))).await
 }
 
-async fn plans(context: State<Context>, id: Path<String>, query: RawQuery) -> Answer {
+async fn plans(context: State<Context>, id: Named<String>, query: RawQuery) -> Answer {
     of_workspace(context, id, query, |path| Ok(json!({ "plans": workspace::plans(&path) }))).await
 }
 
-async fn task(context: State<Context>, Path((id, task)): Path<(String, String)>, query: RawQuery) -> Answer {
-    of_workspace(context, Path(id), query, move |path| {
+async fn task(context: State<Context>, Named((id, task)): Named<(String, String)>, query: RawQuery) -> Answer {
+    of_workspace(context, Named(id), query, move |path| {
         workspace::task(&path, &task).ok_or_else(|| no_such("task", &task))
     })
     .await
@@ -293,7 +301,7 @@ async fn task(context: State<Context>, Path((id, task)): Path<(String, String)>,
 
 async fn of_workspace(
     State(context): State<Context>,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
     RawQuery(query): RawQuery,
     look: impl FnOnce(PathBuf) -> Result<Value, Refusal> + Send + 'static,
 ) -> Answer {
@@ -314,7 +322,7 @@ async fn jobs(State(context): State<Context>, RawQuery(query): RawQuery) -> Answ
     Ok(Json(json!({ "jobs": rows })))
 }
 
-async fn job(State(context): State<Context>, Path(id): Path<String>, RawQuery(query): RawQuery) -> Answer {
+async fn job(State(context): State<Context>, Named(id): Named<String>, RawQuery(query): RawQuery) -> Answer {
     Given::parse(&[], query.as_deref())?;
     let dir = context.watched.jobs();
     let rows = read(move || workspace::jobs(&dir)).await?;

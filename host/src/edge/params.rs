@@ -1,9 +1,13 @@
 //! Parameters of the monitor's paths: one table says what each may be, checks what comes in, and describes it for programs.
 
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Context, Refusal};
+use super::Refusal;
 use crate::clock::Timestamp;
+use crate::config::Category;
 use crate::event::Role;
 use crate::monitor::{Since, Status, ThreadState, is_sessions_cursor, seq_of_cursor};
 
@@ -170,9 +174,9 @@ impl Given {
     }
 
     /// Keys of the deployment's table.
-    pub(super) fn categories(&self, context: &Context) -> Result<Vec<String>, Refusal> {
+    pub(super) fn categories(&self, table: &[Category]) -> Result<Vec<String>, Refusal> {
         let keys = self.list(Param::ViewCategory)?;
-        keys.iter().try_for_each(|key| check_category(context, Param::ViewCategory.name(), key))?;
+        keys.iter().try_for_each(|key| check_category(table, Param::ViewCategory.name(), key))?;
         Ok(keys)
     }
 
@@ -206,8 +210,12 @@ impl Given {
     }
 
     pub(super) fn session_cursor(&self) -> Result<Option<String>, Refusal> {
+        let searching = self.get(Param::Text).is_some();
         match self.get(Param::SessionCursor) {
-            Some(text) if !is_sessions_cursor(text) => Err(bad("cursor", "not a `nextCursor` of this path".into())),
+            Some(text) if !is_sessions_cursor(text, searching) => {
+                let said = "not a `nextCursor` of this list; ask for the next page with the same `q`";
+                Err(bad("cursor", said.into()))
+            }
             text => Ok(text.map(str::to_owned)),
         }
     }
@@ -230,6 +238,20 @@ impl Given {
     }
 }
 
+/// The names in a path.
+pub(super) struct Named<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(names)) => Ok(Self(names)),
+            Err(_) => Err(bad("path", "a name in it is no text; encode it as UTF-8".into())),
+        }
+    }
+}
+
 /// Where a reading of events begins.
 pub(super) fn since(text: &str) -> Result<Since, Refusal> {
     let place = seq_of_cursor(text).map(Since::Seq);
@@ -240,9 +262,8 @@ pub(super) fn since(text: &str) -> Result<Since, Refusal> {
     })
 }
 
-pub(super) fn check_category(context: &Context, field: &str, key: &str) -> Result<(), Refusal> {
-    let settings = context.settings.current();
-    let keys: Vec<&str> = settings.config.categories.iter().map(|category| category.key.as_str()).collect();
+pub(super) fn check_category(table: &[Category], field: &str, key: &str) -> Result<(), Refusal> {
+    let keys: Vec<&str> = table.iter().map(|category| category.key.as_str()).collect();
     match keys.contains(&key) {
         true => Ok(()),
         false => Err(bad(field, format!("{key:?} is no category of this deployment; there is {}", keys.join(", ")))),

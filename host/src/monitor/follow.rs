@@ -12,6 +12,7 @@ use chela_storage::{Catalogue, Segment};
 
 use super::index::Mark;
 use super::line::LINE_BYTES_MAX;
+use super::mend::mend;
 
 /// So much is read at once; more than any line that is taken.
 const CHUNK_BYTES: usize = 8 * 1024 * 1024;
@@ -27,15 +28,30 @@ pub(super) struct Follower {
 }
 
 struct Current {
-    number: u32,
     path: PathBuf,
     file: File,
-    offset: u64,
-    /// Inside a line that is too long.
-    skipping: bool,
+    reading: Reading,
     /// A later segment was seen: this one grows no more.
     over: bool,
 }
+
+/// How far a segment was read.
+pub(super) struct Reading {
+    number: u32,
+    offset: u64,
+    /// Where the line began that it is inside of, which is too long.
+    long_from: Option<u64>,
+    limits: Limits,
+}
+
+/// How much is read at once, and how long a line may be that is taken: less.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) chunk: usize,
+    pub(super) line: usize,
+}
+
+const LIMITS: Limits = Limits { chunk: CHUNK_BYTES, line: LINE_BYTES_MAX };
 
 /// Lines of one segment, and how far the reading got with them.
 #[derive(Default)]
@@ -104,19 +120,19 @@ impl Follower {
         loop {
             let Some(mut current) = self.take_current()? else { return Ok(Next::End) };
             let read = current.fill(chunk)?;
-            if read > 0 && current.advance(chunk) {
+            if read > 0 && current.reading.take_lines(chunk) {
                 chunk.mark = Some(self.mark(&current)?);
                 self.current = Some(current);
                 return Ok(Next::Chunk);
             }
             if current.over {
                 // What is left of it is a line that never ended.
-                chunk.unreadable += u64::from(read > 0 || current.skipping);
-                current.offset += read as u64;
+                chunk.unreadable += u64::from(current.reading.long_from.take().is_some() || read > 0);
+                current.reading.offset += read as u64;
                 self.mark(&current)?;
                 continue;
             }
-            let later = self.segments()?.iter().any(|segment| segment.number > current.number);
+            let later = self.segments()?.iter().any(|segment| segment.number > current.reading.number);
             if later {
                 // It may have grown between our last look and the moment it was closed: once more, then the next.
                 current.over = true;
@@ -143,8 +159,8 @@ impl Follower {
         let Some(segment) = segments.iter().find(is_next).or(segments.last()) else { return Ok(None) };
         let offset = self.marks.get(&segment.number).map_or(0, |mark| mark.read_to);
         let file = File::open(&segment.path)?;
-        let (number, path) = (segment.number, segment.path.clone());
-        Ok(Some(Current { number, path, file, offset, skipping: false, over: false }))
+        let reading = Reading::new(segment.number, offset, LIMITS);
+        Ok(Some(Current { path: segment.path.clone(), file, reading, over: false }))
     }
 
     fn has_more(&self, segment: &Segment) -> bool {
@@ -153,16 +169,16 @@ impl Follower {
     }
 
     fn mark(&mut self, current: &Current) -> io::Result<Mark> {
-        let mark = match self.marks.remove(&current.number) {
-            Some(mark) => Mark { read_to: current.offset, ..mark },
+        let (number, read_to) = (current.reading.number, current.reading.read_to());
+        let mark = match self.marks.remove(&number) {
+            Some(mark) => Mark { read_to, ..mark },
             None => {
-                let head =
-                    head_of(&current.file, HEAD_BYTES.min(usize::try_from(current.offset).unwrap_or(HEAD_BYTES)))?;
-                let head_len = head.1;
-                Mark { number: current.number, head: head.0, head_len, read_to: current.offset }
+                let length = HEAD_BYTES.min(usize::try_from(read_to).unwrap_or(HEAD_BYTES));
+                let (head, head_len) = head_of(&current.file, length)?;
+                Mark { number, head, head_len, read_to }
             }
         };
-        self.marks.insert(current.number, mark.clone());
+        self.marks.insert(number, mark.clone());
         Ok(mark)
     }
 }
@@ -170,10 +186,11 @@ impl Follower {
 impl Current {
     /// Reads on from where it stands; how many bytes there were.
     fn fill(&self, chunk: &mut Chunk) -> io::Result<usize> {
-        chunk.buffer.resize(CHUNK_BYTES, 0);
+        let (offset, limit) = (self.reading.offset(), self.reading.limits.chunk);
+        chunk.buffer.resize(limit, 0);
         let mut filled = 0;
-        while filled < CHUNK_BYTES {
-            match self.file.read_at(&mut chunk.buffer[filled..], self.offset + filled as u64) {
+        while filled < limit {
+            match self.file.read_at(&mut chunk.buffer[filled..], offset + filled as u64) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -184,35 +201,10 @@ impl Current {
         Ok(filled)
     }
 
-    /// Takes the whole lines of the buffer; false if there is none.
-    fn advance(&mut self, chunk: &mut Chunk) -> bool {
-        let mut start = 0;
-        while let Some(length) = chunk.buffer[start..].iter().position(|byte| *byte == b'\n') {
-            let line = start..start + length;
-            let at = self.offset + start as u64;
-            let too_long = self.skipping || length > LINE_BYTES_MAX || at > SEGMENT_BYTES_MAX;
-            if too_long {
-                chunk.unreadable += 1;
-                self.skipping = false;
-            } else if length > 0 {
-                let seq = (i64::from(self.number) << 32) | i64::try_from(at).unwrap_or(0);
-                chunk.lines.push((seq, line));
-            }
-            start += length + 1;
-        }
-        // A line that does not fit into the whole buffer is longer than any that is taken.
-        if start == 0 && chunk.buffer.len() == CHUNK_BYTES {
-            self.skipping = true;
-            start = CHUNK_BYTES;
-        }
-        self.offset += start as u64;
-        start > 0
-    }
-
     /// Whether another file lies under its name, or it was cut.
     fn is_replaced(&self) -> io::Result<bool> {
         let ours = self.file.metadata()?;
-        if ours.len() < self.offset {
+        if ours.len() < self.reading.offset {
             return Ok(true);
         }
         match std::fs::metadata(&self.path) {
@@ -221,6 +213,47 @@ impl Current {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl Reading {
+    pub(super) fn new(number: u32, offset: u64, limits: Limits) -> Self {
+        Self { number, offset, long_from: None, limits }
+    }
+
+    /// Where the next reading goes on.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Up to where everything was taken: where a reading after a restart begins.
+    pub(super) fn read_to(&self) -> u64 {
+        self.long_from.unwrap_or(self.offset)
+    }
+
+    /// Takes the whole lines of the buffer, which begins where this stands; false if there is none.
+    pub(super) fn take_lines(&mut self, chunk: &mut Chunk) -> bool {
+        let mut start = 0;
+        while let Some(length) = chunk.buffer[start..].iter().position(|byte| *byte == b'\n') {
+            let line = start..start + length;
+            let at = self.offset + start as u64;
+            let too_long = self.long_from.take().is_some() || length > self.limits.line || at > SEGMENT_BYTES_MAX;
+            if too_long {
+                chunk.unreadable += 1;
+            } else if length > 0 {
+                mend(&mut chunk.buffer[line.clone()]);
+                let seq = (i64::from(self.number) << 32) | i64::try_from(at).unwrap_or(0);
+                chunk.lines.push((seq, line));
+            }
+            start += length + 1;
+        }
+        // A line that does not fit into the whole buffer is longer than any that is taken.
+        if start == 0 && chunk.buffer.len() == self.limits.chunk {
+            self.long_from.get_or_insert(self.offset);
+            start = chunk.buffer.len();
+        }
+        self.offset += start as u64;
+        start > 0
     }
 }
 
@@ -302,6 +335,22 @@ mod tests {
         let (seen, unreadable) = drain(&mut follower(dir.path(), Vec::new()));
         let texts: Vec<&str> = seen.iter().filter_map(|line| line.split(": ").nth(1)).collect();
         assert_eq!((texts, unreadable), (vec!["a", "b", "c", "d"], 3));
+    }
+
+    #[test]
+    fn a_restart_inside_a_line_that_is_too_long_takes_no_part_of_it_for_a_line() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let active = dir.path().join("events.ndjson");
+        append(&active, "a\n");
+        append(&active, &"x".repeat(CHUNK_BYTES + 10));
+        let mut first = follower(dir.path(), Vec::new());
+        assert_eq!(drain(&mut first), (vec!["1+0: a".to_owned()], 0));
+        let marks: Vec<Mark> = first.marks.values().cloned().collect();
+        append(&active, "y\nb\n");
+        let (seen, unreadable) = drain(&mut follower(dir.path(), marks));
+        assert_eq!((seen.len(), unreadable), (1, 1));
+        assert!(seen[0].ends_with(": b"), "{seen:?}");
+        assert_eq!(drain(&mut first), (seen, 1), "whoever goes on sees the same");
     }
 
     #[test]

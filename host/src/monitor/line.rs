@@ -1,11 +1,12 @@
 //! A line of the event log as anybody may have written it: what we use of it, whatever else it holds.
-//! Keeps true: a field of the wrong kind counts as absent; only a line without a type and a time is no event. Never: panics on bytes.
+//! Keeps true: a field of the wrong kind counts as absent, of two with one name the last counts; what is no event is no JSON object with a type
+//! and a time, and every event can be served. Never: panics on bytes.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::event::Role;
@@ -26,70 +27,42 @@ pub(super) struct Line<'a> {
     pub(super) data: Data<'a>,
 }
 
-#[derive(Debug, Default, PartialEq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Data<'a> {
-    #[serde(borrow)]
     pub(super) from_agent: Text<'a>,
-    #[serde(borrow)]
     pub(super) to_agent: Text<'a>,
-    #[serde(borrow)]
     pub(super) conversation_id: Text<'a>,
-    #[serde(borrow)]
     pub(super) work_session_id: Text<'a>,
-    #[serde(borrow)]
     pub(super) previous_work_session_id: Text<'a>,
-    #[serde(borrow)]
     pub(super) task_id: Text<'a>,
-    #[serde(borrow)]
     pub(super) root_task_id: Text<'a>,
-    #[serde(borrow)]
     pub(super) job_id: Text<'a>,
-    #[serde(borrow)]
     pub(super) run_id: Text<'a>,
-    #[serde(borrow)]
     pub(super) event_role: Text<'a>,
-    #[serde(borrow)]
     pub(super) session_key: Text<'a>,
-    #[serde(borrow)]
     pub(super) from_session_key: Text<'a>,
-    #[serde(borrow)]
     pub(super) requester_session_key: Text<'a>,
-    #[serde(borrow)]
     pub(super) target_session_key: Text<'a>,
-    #[serde(borrow)]
     pub(super) child_session_key: Text<'a>,
-    #[serde(borrow)]
     pub(super) message: Text<'a>,
-    #[serde(borrow)]
     pub(super) reply_preview: Text<'a>,
-    #[serde(borrow)]
     pub(super) label: Text<'a>,
-    #[serde(borrow)]
     pub(super) title: Text<'a>,
-    #[serde(borrow)]
     pub(super) description: Text<'a>,
-    #[serde(borrow)]
     pub(super) outcome: Text<'a>,
-    #[serde(borrow)]
     pub(super) collab_category: Text<'a>,
-    #[serde(borrow)]
     pub(super) category_source: Text<'a>,
     pub(super) collab_sub_tags: Texts,
     pub(super) category_manual_override: Flag,
     pub(super) late: Flag,
 }
 
-#[derive(Deserialize)]
+#[derive(Default)]
 struct Raw<'a> {
-    #[serde(borrow, default)]
     id: Text<'a>,
-    #[serde(rename = "type", borrow)]
     kind: Text<'a>,
-    #[serde(rename = "agentId", borrow, default)]
     agent: Text<'a>,
     ts: Time,
-    #[serde(borrow, default)]
     data: MaybeData<'a>,
 }
 
@@ -99,7 +72,8 @@ impl<'a> Line<'a> {
         let raw: Raw<'a> = serde_json::from_slice(bytes).ok()?;
         let kind = raw.kind.0.filter(|kind| !kind.is_empty() && kind.len() <= 128)?;
         let ts = raw.ts.0?;
-        Some(Self { id: raw.id.0, kind, agent: raw.agent.0.unwrap_or_default(), ts, data: raw.data.0 })
+        let id = raw.id.0.filter(|id| !id.is_empty());
+        Some(Self { id, kind, agent: raw.agent.0.unwrap_or_default(), ts, data: raw.data.0 })
     }
 
     /// The role that its writer gave it.
@@ -174,6 +148,13 @@ struct Time(Option<u64>);
 #[derive(Default)]
 struct MaybeData<'a>(Data<'a>);
 
+/// What nobody here knows: read all the same, since what cannot be read cannot be served.
+#[derive(Default)]
+struct Unknown;
+
+/// serde_json takes an object with this name for text of its own, and would serve another.
+const PRIVATE_NAME: &str = "$serde_json::private::RawValue";
+
 /// Implements `Deserialize` by a visitor that takes some kinds of values and reads past all others.
 macro_rules! lenient {
     ($type:ty, $own:lifetime, $from:lifetime, { $($taken:item)* }, { $($passed:ident($value:ty)),* $(,)? }) => {
@@ -205,14 +186,24 @@ macro_rules! lenient {
 
 /// Reads past the rest of a list.
 fn pass_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<(), A::Error> {
-    while list.next_element::<IgnoredAny>()?.is_some() {}
+    while list.next_element::<Unknown>()?.is_some() {}
     Ok(())
 }
 
 /// Reads past the rest of an object.
 fn pass_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<(), A::Error> {
-    while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+    while next_name(&mut map)?.is_some() {
+        map.next_value::<Unknown>()?;
+    }
     Ok(())
+}
+
+fn next_name<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Option<Cow<'de, str>>, A::Error> {
+    let Some(Text(name)) = map.next_key()? else { return Ok(None) };
+    match name.unwrap_or_default() {
+        name if name == PRIVATE_NAME => Err(A::Error::custom("a name that cannot be served")),
+        name => Ok(Some(name)),
+    }
 }
 
 lenient!(Text<'a>, 'a, 'de, {
@@ -290,8 +281,75 @@ lenient!(MaybeData<'a>, 'a, 'de, {
         pass_list(list).map(|()| MaybeData::default())
     }
 
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut data = Data::default();
+        while let Some(name) = next_name(&mut map)? {
+            match &*name {
+                "fromAgent" => data.from_agent = map.next_value()?,
+                "toAgent" => data.to_agent = map.next_value()?,
+                "conversationId" => data.conversation_id = map.next_value()?,
+                "workSessionId" => data.work_session_id = map.next_value()?,
+                "previousWorkSessionId" => data.previous_work_session_id = map.next_value()?,
+                "taskId" => data.task_id = map.next_value()?,
+                "rootTaskId" => data.root_task_id = map.next_value()?,
+                "jobId" => data.job_id = map.next_value()?,
+                "runId" => data.run_id = map.next_value()?,
+                "eventRole" => data.event_role = map.next_value()?,
+                "sessionKey" => data.session_key = map.next_value()?,
+                "fromSessionKey" => data.from_session_key = map.next_value()?,
+                "requesterSessionKey" => data.requester_session_key = map.next_value()?,
+                "targetSessionKey" => data.target_session_key = map.next_value()?,
+                "childSessionKey" => data.child_session_key = map.next_value()?,
+                "message" => data.message = map.next_value()?,
+                "replyPreview" => data.reply_preview = map.next_value()?,
+                "label" => data.label = map.next_value()?,
+                "title" => data.title = map.next_value()?,
+                "description" => data.description = map.next_value()?,
+                "outcome" => data.outcome = map.next_value()?,
+                "collabCategory" => data.collab_category = map.next_value()?,
+                "categorySource" => data.category_source = map.next_value()?,
+                "collabSubTags" => data.collab_sub_tags = map.next_value()?,
+                "categoryManualOverride" => data.category_manual_override = map.next_value()?,
+                "late" => data.late = map.next_value()?,
+                _ => {
+                    map.next_value::<Unknown>()?;
+                }
+            }
+        }
+        Ok(MaybeData(data))
+    }
+}, { visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str) });
+
+lenient!(Raw<'a>, 'a, 'de, {
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        pass_list(list).map(|()| Raw::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut raw = Raw::default();
+        while let Some(name) = next_name(&mut map)? {
+            match &*name {
+                "id" => raw.id = map.next_value()?,
+                "type" => raw.kind = map.next_value()?,
+                "agentId" => raw.agent = map.next_value()?,
+                "ts" => raw.ts = map.next_value()?,
+                "data" => raw.data = map.next_value()?,
+                _ => {
+                    map.next_value::<Unknown>()?;
+                }
+            }
+        }
+        Ok(raw)
+    }
+}, { visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str) });
+
+lenient!(Unknown, 'a, 'de, {
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        pass_list(list).map(|()| Unknown)
+    }
+
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        Data::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(MaybeData)
+        pass_map(map).map(|()| Unknown)
     }
 }, { visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str) });
 
@@ -323,8 +381,37 @@ mod tests {
         check(r#"{"type":"","ts":1}"#, false);
         check(r#"{"ts":1}"#, false);
         check(r#"["type","ts"]"#, false);
+        check(r#"["id","x","agent",1,{}]"#, false);
         check("", false);
         check("nonsense", false);
         assert!(Line::parse(b"{\"type\":\"\xff\",\"ts\":1}").is_none());
+    }
+
+    #[test]
+    fn what_could_not_be_served_is_no_event_wherever_it_stands() {
+        let check = |extra: &[u8], good: bool| {
+            for (head, tail) in [
+                (&b"{\"type\":\"x\",\"ts\":1,\"extra\":"[..], &b"}"[..]),
+                (b"{\"type\":\"x\",\"ts\":1,\"data\":{\"a\":", b"}}"),
+            ] {
+                let line = [head, extra, tail].concat();
+                assert_eq!(Line::parse(&line).is_some(), good, "{}", line.escape_ascii());
+            }
+        };
+        check(b"[[[1.5,-1,null,true,{\"a\":{}}]]]", true);
+        check(b"\"\xff\"", false);
+        check(b"{\"\xff\":1}", false);
+        check(b"\"\\ud800\"", false);
+        check(b"1e999", false);
+        check(b"{\"$serde_json::private::RawValue\":\"1\"}", false);
+        check(format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)).as_bytes(), false);
+    }
+
+    #[test]
+    fn of_two_fields_with_one_name_the_last_counts_and_an_empty_id_is_none() {
+        let line = br#"{"id":"","type":"x","ts":1,"ts":2,"data":{"late":true},"data":{"message":"a","message":"b"}}"#;
+        let line = Line::parse(line).expect("an event");
+        assert_eq!((line.id.as_deref(), line.ts, line.text(), line.data.late.0), (None, 2, Some("b"), false));
+        assert_eq!(Line::parse(br#"{"type":"x","ts":1,"type":7}"#), None);
     }
 }

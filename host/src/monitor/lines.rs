@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use chela_storage::Catalogue;
 
+use super::mend::mend;
+
 /// Segments that are kept open.
 const OPEN_MAX: usize = 64;
 
@@ -23,11 +25,12 @@ impl Lines {
         Self(Mutex::new(Files { catalogue, open: BTreeMap::new() }))
     }
 
-    /// The bytes of the line at `seq`.
+    /// The bytes of the line at `seq`, as they were taken into the index.
     pub(super) fn read(&self, seq: i64, len: usize) -> io::Result<Vec<u8>> {
         let number = u32::try_from(seq >> 32).map_err(io::Error::other)?;
         let mut bytes = vec![0; len];
         self.file(number)?.read_exact_at(&mut bytes, seq.unsigned_abs() & 0xffff_ffff)?;
+        mend(&mut bytes);
         Ok(bytes)
     }
 

@@ -19,6 +19,8 @@ use super::lines::Lines;
 use crate::event::Role;
 
 pub(super) use events::enriched;
+#[cfg(test)]
+pub(super) use search::{passage, words};
 pub use sessions::is_sessions_cursor;
 
 /// Rows that one request may look at beside those it returns.

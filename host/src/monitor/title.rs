@@ -63,7 +63,7 @@ fn without_marks(text: &str) -> String {
     const TAGS: [&str; 4] = ["[NO_REPLY_NEEDED]", "[NOTIFICATION]", "REPLY_SKIP", "ANNOUNCE_SKIP"];
     let mut kept = String::new();
     // A preview needs no more than the beginning of what may be long.
-    let mut rest: &str = text.get(..4096).unwrap_or(text);
+    let mut rest: &str = &text[..text.floor_char_boundary(4096)];
     while let Some(at) = rest.find("<@") {
         let Some(end) = rest[at..].find('>') else { break };
         kept.push_str(&rest[..at]);

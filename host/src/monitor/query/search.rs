@@ -97,13 +97,13 @@ impl Readers {
 }
 
 /// The words of a question, as the index splits them.
-fn words(text: &str) -> Vec<String> {
+pub(in crate::monitor) fn words(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(|word| word.chars().take(WORD_CHARS_MAX).collect()).take(WORDS_MAX).collect()
 }
 
 /// What stands around the first match.
-fn passage(text: &str, words: &[String]) -> String {
+pub(in crate::monitor) fn passage(text: &str, words: &[String]) -> String {
     let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     let mut start_of_word = true;
     let mut at = 0;

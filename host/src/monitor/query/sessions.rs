@@ -230,9 +230,9 @@ fn decode(cursor: &str) -> Option<(i64, i64)> {
     Some((activity.parse().ok()?, id.parse().ok()?))
 }
 
-/// Whether a text can be a cursor of a list of sessions.
-pub fn is_sessions_cursor(text: &str) -> bool {
-    decode(text).is_some() || super::search::is_cursor(text)
+/// Whether a text can be a cursor of a list of sessions, or of what was searched for among them.
+pub fn is_sessions_cursor(text: &str, searching: bool) -> bool {
+    if searching { super::search::is_cursor(text) } else { decode(text).is_some() }
 }
 
 /// What the classifier said of a session, whoever overruled it; null before it was asked.
