@@ -52,6 +52,43 @@ fn a_follower_is_told_what_happens_with_its_place_and_its_session() {
 }
 
 #[test]
+fn changes_of_steps_and_continuations_are_told_by_the_words_of_those_who_show_them() {
+    let host = TestHost::start();
+    host.get("/api/stats");
+    let mut socket = host.block_on(follow(&host, ""));
+    let mut check = |kind: Kind, data: Value, expected: &[(&str, &str)]| {
+        host.emit("eden", kind, data);
+        let event = host.block_on(next_of(&mut socket, kind.as_str()));
+        for (name, word) in expected {
+            let meaning = host.block_on(socket.next()).expect("an envelope");
+            assert_eq!((&meaning["type"], &meaning["data"]["event"]), (&json!(name), &json!(word)), "{meaning}");
+            assert_eq!((&meaning["seq"], &meaning["taskId"]), (&event["seq"], &json!("task_1")));
+        }
+    };
+    let step = |action: &str| {
+        let progress = json!({ "total": 4, "done": 1, "inProgress": 1, "pending": 2, "skipped": 0 });
+        json!({ "taskId": "task_1", "action": action, "stepId": "s1", "stepsProgress": progress })
+    };
+    for (action, word) in [
+        ("set_steps", "steps_set"),
+        ("add_step", "step_added"),
+        ("start_step", "step_started"),
+        ("complete_step", "step_completed"),
+        ("skip_step", "step_skipped"),
+        ("reorder_steps", "steps_reordered"),
+    ] {
+        check(Kind::TaskUpdated, step(action), &[("task_update", "updated"), ("task_step_update", word)]);
+    }
+    check(Kind::TaskUpdated, step("progress"), &[("task_update", "updated")]);
+    let task = || json!({ "taskId": "task_1" });
+    check(Kind::TaskCompleted, task(), &[("task_update", "completed")]);
+    check(Kind::ContinuationSelfDriving, task(), &[("continuation_event", "self_driving_triggered")]);
+    check(Kind::ContinuationStopGuardBlocked, task(), &[("continuation_event", "stop_guard_blocked")]);
+    check(Kind::HumanQueryRequested, task(), &[("human_query", "requested")]);
+    check(Kind::JobRetried, task(), &[("job_update", "retried")]);
+}
+
+#[test]
 fn a_follower_goes_on_where_it_was_also_after_a_restart() {
     let host = TestHost::start();
     host.get("/api/stats");

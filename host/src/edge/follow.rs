@@ -218,17 +218,9 @@ async fn timely<E>(sending: impl Future<Output = Result<(), E>>) -> Result<(), E
     }
 }
 
-/// What a follower is told of an event: the event itself, and for some what it means to those who show tasks, continuations or jobs.
+/// What a follower is told of an event: the event itself, and what it means to those who show tasks, continuations, jobs or questions.
 fn envelopes(told: &Told) -> Vec<Value> {
     let event = &told.event;
-    let kind = event["type"].as_str().unwrap_or_default();
-    let meaning = match kind.split('.').next() {
-        Some("task") => Some("task_update"),
-        Some("continuation") => Some("continuation_event"),
-        Some("job") => Some("job_update"),
-        Some("human_query") => Some("human_query"),
-        _ => None,
-    };
     let time = Timestamp(event["ts"].as_u64().unwrap_or_default()).to_string();
     let envelope = |name: &str, data: Value| {
         let mut envelope = json!({ "type": name, "timestamp": time, "seq": told.seq, "data": data });
@@ -239,10 +231,41 @@ fn envelopes(told: &Told) -> Vec<Value> {
         }
         envelope
     };
-    let meant = meaning.map(|name| {
+    let meant = meanings(event).into_iter().map(|(name, word)| {
         let mut data = event["data"].clone();
-        data["event"] = json!(kind.split_once('.').map_or(kind, |(_, rest)| rest));
+        data["event"] = json!(word);
         envelope(name, data)
     });
     std::iter::once(envelope("event", event.clone())).chain(meant).collect()
+}
+
+/// The envelopes beside the event itself, each with the word for what happened.
+fn meanings(event: &Value) -> Vec<(&'static str, &str)> {
+    let kind = event["type"].as_str().unwrap_or_default();
+    let (group, rest) = kind.split_once('.').unwrap_or((kind, kind));
+    match (group, rest) {
+        ("task", "updated") => {
+            let step = event["data"]["action"].as_str().and_then(step_word);
+            std::iter::once(("task_update", rest)).chain(step.map(|word| ("task_step_update", word))).collect()
+        }
+        ("task", _) => vec![("task_update", rest)],
+        ("continuation", "self_driving") => vec![("continuation_event", "self_driving_triggered")],
+        ("continuation", _) => vec![("continuation_event", rest)],
+        ("job", _) => vec![("job_update", rest)],
+        ("human_query", _) => vec![("human_query", rest)],
+        _ => Vec::new(),
+    }
+}
+
+/// What an action on steps has done.
+fn step_word(action: &str) -> Option<&'static str> {
+    match action {
+        "set_steps" => Some("steps_set"),
+        "add_step" => Some("step_added"),
+        "start_step" => Some("step_started"),
+        "complete_step" => Some("step_completed"),
+        "skip_step" => Some("step_skipped"),
+        "reorder_steps" => Some("steps_reordered"),
+        _ => None,
+    }
 }

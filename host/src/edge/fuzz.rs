@@ -15,7 +15,7 @@ use crate::monitor::fuzz::archive::Archive;
 use crate::monitor::{EventsQuery, Page, SessionsQuery, Since, is_sessions_cursor, seq_of_cursor};
 
 /// One case in so many is also asked of an index.
-const ASKED_EVERY: u64 = 20;
+const ASKED_EVERY: u64 = 10;
 const EVENTS_MADE: u64 = 400;
 
 #[test]
@@ -40,7 +40,7 @@ fn make(random: &mut Rng) -> Vec<u8> {
     let mut query = String::new();
     for _ in 0..random.usize(0..5) {
         let joint = *random.choice(&["&", "&", "&", "&", "&&", ";", ""]).expect("some");
-        let (name, equals) = (name(random), if random.u32(0..20) == 0 { "" } else { "=" });
+        let (name, equals) = (name(path, random), if random.u32(0..20) == 0 { "" } else { "=" });
         query += &format!("{joint}{name}{equals}{}", value(&name, random));
     }
     let mut case = format!("{path}?{}", query.trim_start_matches('&')).into_bytes();
@@ -56,13 +56,20 @@ fn make(random: &mut Rng) -> Vec<u8> {
     case
 }
 
-fn name(random: &mut Rng) -> String {
-    let known: Vec<&str> = EVENTS.iter().chain(SESSIONS).chain(STATS).chain(JOBS).map(|param| param.name()).collect();
+/// Mostly a name that the path takes.
+fn name(path: &str, random: &mut Rng) -> String {
+    let all = [EVENTS, SESSIONS, STATS, JOBS].concat();
+    let known = match path {
+        "events" if random.u32(0..10) > 0 => EVENTS,
+        "sessions" if random.u32(0..10) > 0 => SESSIONS,
+        _ => &all,
+    };
+    let known = random.choice(known).map_or("", |param| param.name());
     match random.u32(0..30) {
         0 => String::new(),
         1 => (0..random.usize(0..100)).map(|_| encoded(random.char(..))).collect(),
-        2 => random.choice(&known).expect("some").to_uppercase(),
-        _ => (*random.choice(&known).expect("some")).to_owned(),
+        2 => known.to_uppercase(),
+        _ => known.to_owned(),
     }
 }
 
@@ -109,6 +116,9 @@ fn value(name: &str, random: &mut Rng) -> String {
             "18446744073709551616",
             "-1",
             "2026-02-20",
+            "2026-02-28T23:30:00Z",
+            "1772321000000",
+            "1772322900000",
             "2026-02-20T10:00:00Z",
             "9999-12-31T23:59:59Z",
             "0000-01-01",
@@ -163,7 +173,13 @@ fn value(name: &str, random: &mut Rng) -> String {
             _ => (*random.choice(fitting).expect("some")).to_owned(),
         }
     };
-    let count = if random.u32(0..100) == 0 { 33 } else { random.usize(1..4).min(random.usize(1..4)) };
+    let is_list = ["role", "type", "status", "threadState", "viewCategory", "subTag"].contains(&name);
+    let count = match random.u32(0..100) {
+        0 => 33,
+        1..40 if is_list => random.usize(1..4),
+        1..5 => 2,
+        _ => 1,
+    };
     (0..count).map(|_| one(random)).collect::<Vec<_>>().join(*random.choice(&[",", ",", ",+", "%2C"]).expect("some"))
 }
 

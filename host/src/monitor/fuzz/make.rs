@@ -47,6 +47,7 @@ const PIECES: &[&[u8]] = &[
     b"\\ud83d\\ude00",
     b"\\ud83d\\ud83d",
     b"\\uDBFF\\u0041",
+    b"\\\\ud83d",
     b"\\u+123",
     b"\\x41",
     b"{",
@@ -191,6 +192,7 @@ fn text(random: &mut Rng) -> String {
         "\"*",
         "a_b",
         "1:2",
+        "C:\\ud83d",
     ];
     let piece = *random.choice(TEXTS).expect("some");
     match random.u32(0..40) {
