@@ -9,6 +9,7 @@ mod follow;
 #[cfg(test)]
 pub(crate) mod fuzz;
 mod index;
+mod intake;
 mod line;
 mod lines;
 mod live;

@@ -186,7 +186,11 @@ impl Follower {
 impl Current {
     /// Reads on from where it stands; how many bytes there were.
     fn fill(&self, chunk: &mut Chunk) -> io::Result<usize> {
-        let (offset, limit) = (self.reading.offset(), self.reading.limits.chunk);
+        let offset = self.reading.offset();
+        // As much as there is: of a log that grows line by line, each look would otherwise clear a buffer for thousands.
+        let left = self.file.metadata()?.len().saturating_sub(offset);
+        let limit = usize::try_from(left).unwrap_or(usize::MAX).min(self.reading.limits.chunk);
+        chunk.buffer.clear();
         chunk.buffer.resize(limit, 0);
         let mut filled = 0;
         while filled < limit {
@@ -234,7 +238,7 @@ impl Reading {
     /// Takes the whole lines of the buffer, which begins where this stands; false if there is none.
     pub(super) fn take_lines(&mut self, chunk: &mut Chunk) -> bool {
         let mut start = 0;
-        while let Some(length) = chunk.buffer[start..].iter().position(|byte| *byte == b'\n') {
+        while let Some(length) = memchr::memchr(b'\n', &chunk.buffer[start..]) {
             let line = start..start + length;
             let at = self.offset + start as u64;
             let too_long = self.long_from.take().is_some() || length > self.limits.line || at > SEGMENT_BYTES_MAX;

@@ -7,7 +7,7 @@ const LOST: &[u8; 6] = b"\\ufffd";
 /// Puts the mark of a lost character in place of every half one.
 pub(super) fn mend(line: &mut [u8]) {
     let mut at = 0;
-    while let Some(found) = line.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'\\')) {
+    while let Some(found) = line.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
         at += found;
         at += match (unit(line, at), unit(line, at + LOST.len())) {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 2 * LOST.len(),

@@ -13,8 +13,9 @@ use tokio::sync::oneshot;
 
 use super::classifier::Classifier;
 use super::fold::Spot;
-use super::follow::{Chunk, Follower, Next};
+use super::follow::{Chunk, Follower};
 use super::index::{Entry, How, Index, IndexError, Unclassified};
+use super::intake::{Came, Intake, Parsed};
 use super::line::Line;
 use super::live::Told;
 use super::overrides::{self, OverrideError};
@@ -22,7 +23,6 @@ use super::pace::Pace;
 use super::query::enriched;
 use super::{Progress, Shared};
 use crate::clock::Clock;
-use crate::event::Role;
 use crate::policy::EventFacts;
 use renewal::Renewal;
 
@@ -77,8 +77,7 @@ enum Step {
 
 struct State {
     index: Index,
-    follower: Follower,
-    chunk: Chunk,
+    intake: Intake,
     filled: bool,
     /// What was in the log when this began is in the index.
     caught_up: bool,
@@ -95,11 +94,10 @@ struct State {
 }
 
 impl State {
-    fn new(index: Index, follower: Follower, filled: bool) -> Self {
+    fn new(index: Index, intake: Intake, filled: bool) -> Self {
         Self {
             index,
-            follower,
-            chunk: Chunk::default(),
+            intake,
             filled,
             caught_up: false,
             known: None,
@@ -182,18 +180,18 @@ impl Service {
         if !changed.is_empty() {
             open.index.override_categories(&changed, &overrides.entries)?;
         }
-        match open.follower.read(&mut open.chunk)? {
-            Next::Chunk => {
-                self.take(open, overrides)?;
+        match open.intake.next()? {
+            Came::Lines(parsed, progress) => {
+                self.take(open, parsed, progress, overrides)?;
                 return Ok(if open.caught_up { Step::Took } else { Step::Busy });
             }
-            Next::Changed => {
+            Came::Changed => {
                 tracing::warn!("the event log is another one than was read; the index is made again");
                 let taken = state.take().expect("it is open");
-                *state = Some(self.begin(taken.index.reset()?));
+                *state = Some(self.begin(taken.index.reset()?)?);
                 return Ok(Step::Busy);
             }
-            Next::End => {}
+            Came::End => {}
         }
         if !open.filled {
             open.index.finish()?;
@@ -214,42 +212,49 @@ impl Service {
         let (index, filled) = Index::open(&self.shared.path)?;
         let mut follower = Follower::new((self.catalogue)(&self.shared), index.marks()?);
         let Some(removed) = follower.check()?.filter(|_| filled) else {
-            return Ok(self.begin(index.reset()?));
+            return self.begin(index.reset()?);
         };
         let mut index = index;
         index.remove_segments(&removed)?;
         self.shared.readers.forget();
         self.shared.live.advance(index.last_seq()?, Vec::new());
         let roles_by = index.roles_by()?;
-        Ok(State { roles_by, ..State::new(index, follower, true) })
+        Ok(State { roles_by, ..State::new(index, Intake::here(follower), true) })
     }
 
     /// From the beginning of the log, into an empty index.
-    fn begin(&self, index: Index) -> State {
+    fn begin(&self, index: Index) -> Result<State, Failure> {
         self.shared.readers.forget();
         self.shared.live.restart();
         self.shared.set_progress(Progress::Indexing { percent: 0 });
-        let follower = Follower::new((self.catalogue)(&self.shared), Vec::new());
-        State::new(index, follower, false)
+        Ok(State::new(index, self.from_the_beginning()?, false))
+    }
+
+    fn from_the_beginning(&self) -> Result<Intake, Failure> {
+        Ok(Intake::ahead(Follower::new((self.catalogue)(&self.shared), Vec::new()))?)
     }
 
     /// Puts a chunk of lines into the index, then tells whoever follows.
-    fn take(&self, state: &mut State, overrides: &overrides::File) -> Result<(), Failure> {
-        let chunk = std::mem::take(&mut state.chunk);
-        let mut malformed = chunk.unreadable;
-        let mut entries = Vec::with_capacity(chunk.lines.len());
-        for (seq, range) in &chunk.lines {
-            let bytes = &chunk.buffer[range.clone()];
-            match Line::parse(bytes) {
-                Some(line) => {
-                    let given = line.given_role();
-                    let how = if given.is_some() { How::Given } else { How::Classified };
-                    entries.push(Entry { seq: *seq, bytes, line, role: given.unwrap_or(Role::Delegation), how });
-                }
-                None => malformed += 1,
-            }
-        }
-        let asked = self.find_roles(&mut entries, &mut state.roles);
+    fn take(
+        &self,
+        state: &mut State,
+        mut parsed: Parsed,
+        progress: (u64, u64),
+        overrides: &overrides::File,
+    ) -> Result<(), Failure> {
+        parsed.with_dependent_mut(|chunk, entries| self.take_entries(state, chunk, entries, progress, overrides))
+    }
+
+    fn take_entries(
+        &self,
+        state: &mut State,
+        chunk: &Chunk,
+        entries: &mut [Entry<'_>],
+        (read, total): (u64, u64),
+        overrides: &overrides::File,
+    ) -> Result<(), Failure> {
+        let malformed = chunk.unreadable + (chunk.lines.len() - entries.len()) as u64;
+        let asked = self.find_roles(entries, &mut state.roles);
         if asked && state.roles_by.is_none() {
             let by = self.classifier.roles_identity().unwrap_or_default();
             state.index.set_roles_by(&by)?;
@@ -257,23 +262,21 @@ impl Service {
         }
         let marks: Vec<_> = chunk.mark.iter().cloned().collect();
         let now = self.clock.now().0;
-        let new = state.index.add(&entries, &marks, malformed, &overrides.entries, now)?;
+        let new = state.index.add(entries, &marks, malformed, &overrides.entries, now)?;
         if state.beside {
             // Nobody is told before it answers.
         } else if state.caught_up {
-            let told = if self.shared.live.is_followed() { told(&state.index, &entries, &new)? } else { Vec::new() };
+            let told = if self.shared.live.is_followed() { told(&state.index, entries, &new)? } else { Vec::new() };
             if let Some(last) = entries.last() {
                 self.shared.live.advance(last.seq, told);
             }
-        } else if let Ok((read, total)) = state.follower.progress() {
+        } else {
             let percent = u8::try_from(read * 100 / total.max(1)).unwrap_or(100).min(99);
             self.shared.set_progress(Progress::Indexing { percent });
             if let Some(last) = entries.last() {
                 self.shared.live.advance(last.seq, Vec::new());
             }
         }
-        drop(entries);
-        state.chunk = chunk;
         Ok(())
     }
 

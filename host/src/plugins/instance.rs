@@ -260,19 +260,23 @@ impl Meter {
 
     fn look(&self) -> wasmtime::Result<()> {
         let used = thread_cpu_time().saturating_sub(self.cpu_from);
-        if used > self.cpu_max {
-            let said = format!("{} ms of CPU time, {} are allowed", used.as_millis(), self.cpu_max.as_millis());
-            return Err(Passed::new(Limit::CpuTime, said).into());
-        }
-        let wall_max = self.cpu_max * WALL_FACTOR;
-        if self.wall_from.elapsed() > wall_max {
-            let said = format!("no answer within {} ms", wall_max.as_millis());
-            return Err(Passed::new(Limit::WallTime, said).into());
+        if let Some((limit, said)) = passed(used, self.wall_from.elapsed(), self.cpu_max) {
+            return Err(Passed::new(limit, said).into());
         }
         // A call that takes milliseconds lets the short ones go first.
         std::thread::yield_now();
         Ok(())
     }
+}
+
+/// The limit that a call has passed after so much CPU time and so much time on the wall.
+fn passed(cpu: Duration, wall: Duration, cpu_max: Duration) -> Option<(Limit, String)> {
+    let wall_max = cpu_max * WALL_FACTOR;
+    if cpu > cpu_max {
+        let said = format!("{} ms of CPU time, {} are allowed", cpu.as_millis(), cpu_max.as_millis());
+        return Some((Limit::CpuTime, said));
+    }
+    (wall > wall_max).then(|| (Limit::WallTime, format!("no answer within {} ms", wall_max.as_millis())))
 }
 
 fn thread_cpu_time() -> Duration {
@@ -359,5 +363,23 @@ impl ResourceLimiter for Guest {
 
     fn tables(&self) -> usize {
         INSTANCES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_machine_does_not_end_a_call_and_standing_still_does() {
+        let check = |cpu: u64, wall: u64, expected: Option<Limit>| {
+            let ms = Duration::from_millis;
+            assert_eq!(passed(ms(cpu), ms(wall), ms(50)).map(|(limit, _)| limit), expected, "{cpu} {wall}");
+        };
+        check(10, 900, None);
+        check(50, 1_000, None);
+        check(51, 60, Some(Limit::CpuTime));
+        check(10, 1_001, Some(Limit::WallTime));
+        check(51, 1_001, Some(Limit::CpuTime));
     }
 }

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{Failure, Service, State, Step};
-use crate::monitor::follow::{Follower, Next};
 use crate::monitor::index::{Entry, Guessed, How, Index};
+use crate::monitor::intake::Came;
 use crate::monitor::line::Line;
 use crate::monitor::overrides;
 
@@ -60,8 +60,7 @@ impl Service {
         }
         tracing::info!(classifier = by, "roles of events are others now; an index is made with them");
         let index = Index::make(&beside(&self.shared.path))?;
-        let follower = Follower::new((self.catalogue)(&self.shared), Vec::new());
-        let next = Box::new(State { beside: true, ..State::new(index, follower, false) });
+        let next = Box::new(State { beside: true, ..State::new(index, self.from_the_beginning()?, false) });
         self.shared.set_renewal(Some(0));
         state.renewal = Renewal::Making { by, next };
         Ok(Step::Busy)
@@ -91,19 +90,19 @@ impl Service {
         mut next: Box<State>,
         overrides: &overrides::File,
     ) -> Result<Step, Failure> {
-        match next.follower.read(&mut next.chunk)? {
+        match next.intake.next()? {
             // Whoever answers notices as well, and begins again.
-            Next::Changed => return Ok(Step::Busy),
-            Next::Chunk => {
-                self.take(&mut next, overrides)?;
-                let (read, total) = next.follower.progress()?;
+            Came::Changed => return Ok(Step::Busy),
+            Came::Lines(parsed, progress) => {
+                self.take(&mut next, parsed, progress, overrides)?;
+                let (read, total) = progress;
                 self.shared.set_renewal(u8::try_from(read * 100 / total.max(1)).ok().map(|percent| percent.min(99)));
             }
-            Next::End if !next.filled => {
+            Came::End if !next.filled => {
                 next.index.finish()?;
                 next.filled = true;
             }
-            Next::End => match self.classify(&mut next, overrides)? {
+            Came::End => match self.classify(&mut next, overrides)? {
                 Step::Busy | Step::Took => {}
                 Step::Idle => return self.put_in_place(state, *next, overrides),
             },
