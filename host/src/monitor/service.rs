@@ -227,10 +227,10 @@ impl Service {
         self.shared.readers.forget();
         self.shared.live.restart();
         self.shared.set_progress(Progress::Indexing { percent: 0 });
-        Ok(State::new(index, self.from_the_beginning()?, false))
+        Ok(State::new(index, self.whole_log()?, false))
     }
 
-    fn from_the_beginning(&self) -> Result<Intake, Failure> {
+    fn whole_log(&self) -> Result<Intake, Failure> {
         Ok(Intake::ahead(Follower::new((self.catalogue)(&self.shared), Vec::new()))?)
     }
 

@@ -166,7 +166,7 @@ impl Handle {
         let room = &self.0.room;
         // Real time, as for every wait on a component: a clock that stands still must not hold up a call.
         let _ = tokio::time::timeout(FIRST_LOAD_PATIENCE, slot.settled()).await;
-        let asked = Asked::new::<C>(input);
+        let asked = Asked::new::<C>(input, lane);
         // Twice is enough: a swap and a rollback between two steps of one call do not happen again and again.
         for _ in 0..3 {
             let generation = match slot.component() {
@@ -197,7 +197,7 @@ impl Handle {
                     slot.answered(generation.id, now);
                     slot.stats.lock().unwrap_or_else(PoisonError::into_inner).called(cost.took);
                     room.count(slot, "answered");
-                    room.decided::<C>(slot, &generation.identity, &asked, &output, cost.took, about, lane);
+                    room.decided::<C>(slot, &generation.identity, &asked, &output, cost.took, about);
                     return Ok(Answered { answer: output, by: Some(generation.identity.clone()) });
                 }
                 Err(failure) => match self.note_failed(slot, &generation, C::EXPORT, &failure).await {
@@ -292,17 +292,18 @@ fn unfit(verdict: &Verdict, fits: impl Fn(&Map<String, Value>) -> Result<(), Str
     Some(format!("it rewrote the arguments to what the tool does not take: {said}"))
 }
 
-/// An input with its name.
+/// An input with its name, and where it is asked.
 pub(super) struct Asked {
+    pub(super) lane: Lane,
     pub(super) input: Vec<u8>,
     pub(super) digest: String,
 }
 
 impl Asked {
-    fn new<C: Call>(input: &C::Input) -> Self {
+    fn new<C: Call>(input: &C::Input, lane: Lane) -> Self {
         let input = serde_json::to_vec(input).expect("an input is plain JSON");
         let digest = blake3::hash(&input).to_hex()[..16].to_owned();
-        Self { input, digest }
+        Self { lane, input, digest }
     }
 }
 

@@ -129,7 +129,6 @@ impl Room {
         output: &C::Output,
         took: Duration,
         about: &About,
-        lane: Lane,
     ) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let settings = self.settings.current();
@@ -149,7 +148,7 @@ impl Room {
             }
         }
         // A log read anew must not push what was asked lately out of the record.
-        if decisions.record == Switch::On && (lane == Lane::Now || sampled) {
+        if decisions.record == Switch::On && (asked.lane == Lane::Now || sampled) {
             let output = serde_json::to_vec(output).expect("an answer is plain JSON");
             let (ts, digest) = (self.clock.now(), asked.digest.as_str());
             let head = Head { ts, export: C::EXPORT, digest, component: plugin, micros };
