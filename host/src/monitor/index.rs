@@ -223,7 +223,10 @@ impl Index {
             )?
             .execute(params![signed(day), signed(fold::place(role) as u64), how as i64, signed(events)])?;
         }
-        self.sessions.store(&tx, overrides, self.filled.then_some(now))?;
+        match self.filled {
+            true => self.sessions.store(&tx, overrides, Some(now))?,
+            false => self.sessions.spill(&tx, overrides)?,
+        }
         for mark in marks {
             tx.prepare_cached("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?)")?.execute(params![
                 mark.number,
@@ -369,7 +372,8 @@ impl Index {
     }
 
     /// Makes the ways by which queries find rows; from then on the index counts as filled.
-    pub(super) fn finish(&mut self) -> Result<(), IndexError> {
+    pub(super) fn finish(&mut self, overrides: &Overrides) -> Result<(), IndexError> {
+        self.change(|tx, sessions| sessions.store(tx, overrides, None))?;
         let finished = self.db.execute_batch(include_str!("index/ways.sql")).and_then(|()| {
             self.db.cache_flush()?;
             let flushed = std::fs::File::open(&self.path).and_then(|file| file.sync_all());

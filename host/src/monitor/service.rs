@@ -194,7 +194,7 @@ impl Service {
             Came::End => {}
         }
         if !open.filled {
-            open.index.finish()?;
+            open.index.finish(&overrides.entries)?;
             open.filled = true;
             tracing::info!("the index of the event log is complete");
         }

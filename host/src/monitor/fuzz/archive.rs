@@ -37,7 +37,7 @@ impl Archive {
             let marks: Vec<_> = chunk.mark.iter().cloned().collect();
             index.add(&entries, &marks, 0, &Overrides::default(), now).expect("added");
         }
-        index.finish().expect("finished");
+        index.finish(&Overrides::default()).expect("finished");
         let readers = Readers::new(&path("events.sqlite"), Lines::new(catalogue(dir.path())));
         Self { readers, now, malformed, _dir: dir }
     }

@@ -14,11 +14,15 @@ use crate::monitor::fold::{self, Fact, Session, Thread, ThreadState};
 const KEPT_MAX: usize = 4_096;
 /// Threads of one session that are kept at hand.
 const THREADS_MAX: usize = 64;
+/// Tasks whose session is kept at hand.
+const TASKS_MAX: usize = 50_000;
 /// A session that has not been asked about since its last message is, after so much silence.
 const SILENCE_MS: u64 = 10_000;
 
 pub(super) struct Sessions {
     kept: HashMap<String, Kept>,
+    /// The session of a task, as it was written last.
+    tasks: HashMap<String, i64>,
     next_id: i64,
     /// Counts uses, to tell which were used last.
     uses: u64,
@@ -43,12 +47,13 @@ struct Kept {
 impl Sessions {
     pub(super) fn new(db: &Connection) -> Db<Self> {
         let last: Option<i64> = db.query_row("SELECT max(id) FROM sessions", [], |row| row.get(0))?;
-        Ok(Self { kept: HashMap::new(), next_id: last.unwrap_or(0) + 1, uses: 0 })
+        Ok(Self { kept: HashMap::new(), tasks: HashMap::new(), next_id: last.unwrap_or(0) + 1, uses: 0 })
     }
 
     /// After a failed transaction: what is at hand may be more than what is stored.
     pub(super) fn forget(&mut self) {
         self.kept.clear();
+        self.tasks.clear();
     }
 
     /// Folds an event into its session; none if it belongs to none.
@@ -82,9 +87,13 @@ impl Sessions {
         *changed = true;
         kept.changed = true;
         let named = line.data.work_session_id.get().is_some();
-        if let Some(task) = line.data.task_id.get().filter(|_| named) {
+        if let Some(task) = line.data.task_id.get().filter(|task| named && self.tasks.get(*task) != Some(&id)) {
             tx.prepare_cached("INSERT OR REPLACE INTO tasks VALUES (?, ?)")?
                 .execute(params![fold::cut(task, 256), id])?;
+            if self.tasks.len() >= TASKS_MAX {
+                self.tasks.clear();
+            }
+            self.tasks.insert(task.to_owned(), id);
         }
         Ok(Some(id))
     }
@@ -128,11 +137,11 @@ impl Sessions {
         Ok(kept)
     }
 
-    /// Writes what has changed; while the log is followed, with when the classifier is to be asked.
-    pub(super) fn store(&mut self, tx: &Transaction<'_>, overrides: &Overrides, live: Option<u64>) -> Db<()> {
+    /// Writes what has changed, with when the classifier is to be asked; without `now`, as when the log was read for the first time, what was
+    /// there before is classified in the background.
+    pub(super) fn store(&mut self, tx: &Transaction<'_>, overrides: &Overrides, now: Option<u64>) -> Db<()> {
         for (key, kept) in self.kept.iter_mut().filter(|(_, kept)| kept.changed) {
-            // What was there before is classified in the background, the latest first.
-            if let Some(now) = live {
+            if let Some(now) = now {
                 kept.schedule(now);
             }
             kept.write(tx, key, overrides)?;
@@ -140,22 +149,36 @@ impl Sessions {
         Ok(())
     }
 
-    /// The transaction stands.
-    pub(super) fn settle(&mut self) {
-        for kept in self.kept.values_mut().filter(|kept| kept.changed) {
-            kept.changed = false;
-            kept.threads.values_mut().for_each(|(_, changed)| *changed = false);
-            // A thread can be read again; a session of many would fill the memory.
-            if kept.threads.len() > THREADS_MAX {
-                kept.threads.clear();
+    /// Writes what will not be kept at hand. While the log is read for the first time that is enough: what is cut off is made again from the
+    /// beginning, and most sessions are over before they have to go.
+    pub(super) fn spill(&mut self, tx: &Transaction<'_>, overrides: &Overrides) -> Db<()> {
+        let last_to_go = self.last_to_go();
+        for (key, kept) in self.kept.iter_mut().filter(|(_, kept)| kept.changed) {
+            if kept.used <= last_to_go || kept.threads.len() > THREADS_MAX {
+                kept.write(tx, key, overrides)?;
             }
         }
-        if self.kept.len() > KEPT_MAX {
-            let mut uses: Vec<u64> = self.kept.values().map(|kept| kept.used).collect();
-            let (_, middle, _) = uses.select_nth_unstable(KEPT_MAX / 2);
-            let oldest_kept = *middle;
-            self.kept.retain(|_, kept| kept.used > oldest_kept);
+        Ok(())
+    }
+
+    /// The transaction stands: lets go of what is written and was not used lately.
+    pub(super) fn settle(&mut self) {
+        let last_to_go = self.last_to_go();
+        self.kept.retain(|_, kept| kept.changed || kept.used > last_to_go);
+        // A thread can be read again; a session of many would fill the memory.
+        for kept in self.kept.values_mut().filter(|kept| !kept.changed && kept.threads.len() > THREADS_MAX) {
+            kept.threads.clear();
         }
+    }
+
+    /// The latest use of those that are too many; 0 when all may stay.
+    fn last_to_go(&self) -> u64 {
+        if self.kept.len() <= KEPT_MAX {
+            return 0;
+        }
+        let mut uses: Vec<u64> = self.kept.values().map(|kept| kept.used).collect();
+        let many = uses.len() - KEPT_MAX / 2;
+        *uses.select_nth_unstable(many - 1).1
     }
 
     /// Writes down what the classifier said of a session, or that it has nothing to say of one in which nobody spoke.
@@ -250,14 +273,16 @@ impl Kept {
             self.due,
             self.id,
         ])?;
-        for (key, (thread, _)) in self.threads.iter().filter(|(_, (_, changed))| *changed) {
+        for (key, (thread, changed)) in self.threads.iter_mut().filter(|(_, (_, changed))| *changed) {
             tx.prepare_cached("INSERT OR REPLACE INTO threads VALUES (?, ?, ?, ?)")?.execute(params![
                 self.id,
                 key,
                 thread.last_seq,
                 json(thread)
             ])?;
+            *changed = false;
         }
+        self.changed = false;
         // Only what people talked in has a category to be counted.
         if session.messages > 0 {
             let category = shown.collab_category.unwrap_or_default();

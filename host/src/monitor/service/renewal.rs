@@ -99,7 +99,7 @@ impl Service {
                 self.shared.set_renewal(u8::try_from(read * 100 / total.max(1)).ok().map(|percent| percent.min(99)));
             }
             Came::End if !next.filled => {
-                next.index.finish()?;
+                next.index.finish(&overrides.entries)?;
                 next.filled = true;
             }
             Came::End => match self.classify(&mut next, overrides)? {
