@@ -16,7 +16,7 @@ use sessions::Sessions;
 pub(super) use sessions::parsed;
 
 /// Another number means another layout: the index is made again.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 const TIMES_EVERY_MS: u64 = 60_000;
 /// Words that are kept at hand.
 const WORDS_MAX: usize = 50_000;
@@ -257,13 +257,15 @@ impl Index {
         let read = || -> Db<Vec<Unclassified>> {
             let mut due = self.db.prepare_cached("SELECT key, fold, 1 FROM sessions WHERE due <= ? LIMIT ?")?;
             let mut rows = rows_of(due.query_map(params![signed(now), signed(news_max as u64)], unclassified)?)?;
-            let mut others =
-                self.db.prepare_cached("SELECT DISTINCT classifier FROM sessions WHERE classifier <> ?")?;
-            let others: Vec<i64> = rows_of(others.query_map([classifier], |row| row.get(0))?)?;
+            // The nearest number on either side; further ones have their turn once these are gone.
+            let mut others = self.db.prepare_cached(
+                "SELECT max(classifier) FROM sessions WHERE classifier < ?1 UNION ALL SELECT min(classifier) FROM sessions WHERE classifier > ?1",
+            )?;
+            let others: Vec<Option<i64>> = rows_of(others.query_map([classifier], |row| row.get(0))?)?;
             let mut old = self.db.prepare_cached(
                 "SELECT key, fold, 0 FROM sessions WHERE classifier = ? AND due IS NULL ORDER BY activity DESC, id DESC LIMIT ?",
             )?;
-            for other in others {
+            for other in others.into_iter().flatten() {
                 let left = others_max.saturating_sub(rows.len());
                 rows.extend(rows_of(old.query_map(params![other, signed(left as u64)], unclassified)?)?);
             }

@@ -16,12 +16,12 @@ CREATE TABLE subjects (word INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY 
 -- The work session that a task belongs to.
 CREATE TABLE tasks (task TEXT PRIMARY KEY, session INTEGER NOT NULL) WITHOUT ROWID;
 -- `fold` is what its events add up to; `category` and `source` are what is shown, `shown` all of it, `classified` what the classifier said
--- when the session had `seen` messages; `due` is when it is to be asked again.
+-- when the session had `seen` messages; `due` is when it is to be asked again. Long columns come last: what stands behind them is read through them.
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, activity INTEGER NOT NULL, terminal INTEGER NOT NULL, open_until INTEGER NOT NULL,
     main INTEGER NOT NULL, delegation INTEGER NOT NULL, orchestration INTEGER NOT NULL, system INTEGER NOT NULL,
-    blocked INTEGER NOT NULL, fold TEXT NOT NULL,
-    category TEXT, source TEXT NOT NULL, shown TEXT NOT NULL, classified TEXT, classifier INTEGER NOT NULL, seen INTEGER NOT NULL, due INTEGER
+    blocked INTEGER NOT NULL, category TEXT, source TEXT NOT NULL, classifier INTEGER NOT NULL, seen INTEGER NOT NULL, due INTEGER,
+    shown TEXT NOT NULL, classified TEXT, fold TEXT NOT NULL
 );
 CREATE TABLE threads (
     session INTEGER NOT NULL, key TEXT NOT NULL, last_seq INTEGER NOT NULL, fold TEXT NOT NULL, PRIMARY KEY (session, key)

@@ -124,7 +124,7 @@ impl Sessions {
                     self.next_id += 1;
                     // The row is there at once, so that tasks and threads can point to it.
                     tx.prepare_cached(
-                        "INSERT INTO sessions VALUES (?, ?, 0, 0, 0, 0, 0, 0, 0, 0, '{}', NULL, '', '{}', NULL, 0, 0, NULL)",
+                        "INSERT INTO sessions VALUES (?, ?, 0, 0, 0, 0, 0, 0, 0, 0, NULL, '', 0, 0, NULL, '{}', NULL, '{}')",
                     )?
                     .execute(params![id, key])?;
                     Kept::new(id)
