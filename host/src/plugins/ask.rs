@@ -23,7 +23,7 @@ use crate::policy::{
 /// A call waits so long for the first load of its slot.
 const FIRST_LOAD_PATIENCE: Duration = Duration::from_secs(30);
 /// A caller looks for its answer so long before it sleeps.
-const AWAKE: Duration = Duration::from_micros(200);
+const AWAKE: Duration = Duration::from_micros(1_000);
 /// Beside its own limits: a thread of this room died, or the machine stands still.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 

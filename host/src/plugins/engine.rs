@@ -2,18 +2,21 @@
 //! Keeps true: the ticker sleeps while no call runs, and never catches up on ticks it missed, which would cut off innocent calls.
 
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use wasmtime::{Config, Engine};
 
-/// How often a running call is looked at.
-pub(super) const TICK: Duration = Duration::from_millis(1);
+/// A running call is looked at so many times within its limit: often enough to cut it soon after, and no oftener, since every look takes a
+/// processor from a short call.
+const LOOKS: u32 = 5;
+const TICK_MIN: Duration = Duration::from_millis(1);
+const TICK_MAX: Duration = Duration::from_millis(10);
 
 /// Ticks without a call after which the ticker sleeps.
-const LINGER_TICKS: u32 = 100;
+const LINGER_TICKS: u32 = 10;
 
 /// The settings that compiled code depends on: the same for every process of this binary.
 pub(super) fn engine() -> wasmtime::Result<Engine> {
@@ -56,6 +59,8 @@ pub(super) struct Ticker {
 
 struct Shared {
     running: AtomicUsize,
+    /// Between two ticks: as the shortest limit asks for that was ever held here.
+    tick_us: AtomicU64,
     asleep: AtomicBool,
     stopped: Mutex<bool>,
     wake: Condvar,
@@ -68,6 +73,7 @@ impl Ticker {
     pub(super) fn start(engine: &Engine) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             running: AtomicUsize::new(0),
+            tick_us: AtomicU64::new(micros(TICK_MAX)),
             asleep: AtomicBool::new(false),
             stopped: Mutex::new(false),
             wake: Condvar::new(),
@@ -85,7 +91,12 @@ impl Ticker {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    pub(super) fn running(&self) -> Running {
+    /// A call begins that may take so much CPU time.
+    pub(super) fn running(&self, cpu_max: Duration) -> Running {
+        let tick = (cpu_max / LOOKS).clamp(TICK_MIN, TICK_MAX);
+        if micros(tick) < self.shared.tick_us.load(Ordering::Relaxed) {
+            self.shared.tick_us.fetch_min(micros(tick), Ordering::Relaxed);
+        }
         self.shared.running.fetch_add(1, Ordering::SeqCst);
         if self.shared.asleep.load(Ordering::SeqCst) {
             // Under the lock, or the ticker could look just before and sleep just after.
@@ -114,9 +125,13 @@ impl Shared {
             return false;
         }
         drop(stopped);
-        std::thread::sleep(TICK);
+        std::thread::sleep(Duration::from_micros(self.tick_us.load(Ordering::Relaxed)));
         true
     }
+}
+
+fn micros(tick: Duration) -> u64 {
+    u64::try_from(tick.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Drop for Running {

@@ -239,9 +239,10 @@ fn run<R>(
     cpu_ms: u32,
     code: impl FnOnce(&mut Store<Guest>) -> wasmtime::Result<R>,
 ) -> Result<R, Failure> {
-    store.data_mut().meter = Meter::of(Duration::from_millis(cpu_ms.into()));
+    let cpu_max = Duration::from_millis(cpu_ms.into());
+    store.data_mut().meter = Meter::of(cpu_max);
     store.set_epoch_deadline(1);
-    let _running = ticker.running();
+    let _running = ticker.running(cpu_max);
     code(store).map_err(|error| {
         let panicked = store.data().lines.iter().rfind(|line| line.level == "error").map(|line| line.text.clone());
         tracing::debug!(error = chain(&error), "guest code ended in an error");

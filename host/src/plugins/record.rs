@@ -25,7 +25,7 @@ use crate::layout::StateDir;
 /// Lines that may wait for the disk.
 const WAITING_MAX: usize = 4_096;
 /// How long entries gather before they are written together.
-const GATHER: Duration = Duration::from_millis(20);
+const GATHER: Duration = Duration::from_millis(50);
 const PLUGIN_LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 /// How far back from a file's end records are looked for.
 const TAIL_BYTES_MAX: u64 = 8 * 1024 * 1024;

@@ -22,7 +22,7 @@ const WAITING_OF_ONE_MAX: usize = 256;
 /// On the wall a call may wait so many times its CPU time before it is given up.
 const PATIENCE_FACTOR: u32 = 20;
 /// An idle thread looks for work so long before it sleeps: waking one takes longer than most calls.
-const LINGER: Duration = Duration::from_micros(100);
+const LINGER: Duration = Duration::from_micros(250);
 /// Deep guests need deep stacks; wasmtime itself ends them at 512 KiB.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
@@ -34,8 +34,9 @@ pub(super) struct Cost {
 }
 
 type Outcome<T> = (Result<T, Failure>, Cost);
-/// Takes the instance, or why there is none; gives it back unless it failed.
-type Work = Box<dyn FnOnce(Result<Instance, Failure>) -> Option<Instance> + Send>;
+/// Takes the instance, or why there is none; gives it back unless it failed, and what tells the caller.
+type Work = Box<dyn FnOnce(Result<Instance, Failure>) -> (Option<Instance>, Tell) + Send>;
+type Tell = Box<dyn FnOnce() + Send>;
 /// Where lines go that an instance logs while it is made.
 pub(super) type Lines = Arc<dyn Fn(&Generation, Vec<Line>) + Send + Sync>;
 
@@ -117,19 +118,18 @@ impl Threads {
     ) -> oneshot::Receiver<Outcome<C::Output>> {
         let (answer, answered) = oneshot::channel();
         let work = move |instance: Result<Instance, Failure>| {
-            let mut instance = match instance {
-                Ok(instance) => instance,
-                Err(failure) => {
-                    // Whoever asked may have gone; then nobody is to be told.
-                    let _ = answer.send((Err(failure), Cost { took: Duration::ZERO, lines: Vec::new() }));
-                    return None;
+            let (outcome, back) = match instance {
+                Ok(mut instance) => {
+                    let from = Instant::now();
+                    let outcome = instance.call::<C>(&input, &around);
+                    let cost = Cost { took: from.elapsed(), lines: instance.take_lines() };
+                    ((outcome, cost), instance.is_whole().then_some(instance))
                 }
+                Err(failure) => ((Err(failure), Cost { took: Duration::ZERO, lines: Vec::new() }), None),
             };
-            let from = Instant::now();
-            let outcome = instance.call::<C>(&input, &around);
-            let cost = Cost { took: from.elapsed(), lines: instance.take_lines() };
-            let _ = answer.send((outcome, cost));
-            instance.is_whole().then_some(instance)
+            // Whoever asked may have gone; then nobody is to be told.
+            let tell: Tell = Box::new(move || drop(answer.send(outcome)));
+            (back, tell)
         };
         self.enqueue(generation, Box::new(work));
         answered
@@ -147,7 +147,7 @@ impl Threads {
         if state.stopping || state.waiting.len() >= WAITING_MAX || of_one >= WAITING_OF_ONE_MAX {
             let failure = if state.stopping { Failure::Stopping } else { Failure::Busy { waited: Duration::ZERO } };
             drop(state);
-            work(Err(failure));
+            refuse(work, failure);
             return;
         }
         state.waiting.push_back(Job { generation, work, until: Instant::now() + patience });
@@ -167,7 +167,7 @@ impl Threads {
         drop(state);
         self.shared.wake.notify_all();
         drop(self.shared.replacements.lock().unwrap_or_else(PoisonError::into_inner).take());
-        refused.into_iter().for_each(|job| drop((job.work)(Err(Failure::Stopping))));
+        refused.into_iter().for_each(|job| refuse(job.work, Failure::Stopping));
         let handles = std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
         for handle in handles {
             if handle.join().is_err() {
@@ -175,6 +175,11 @@ impl Threads {
             }
         }
     }
+}
+
+fn refuse(work: Work, failure: Failure) {
+    let (_, tell) = work(Err(failure));
+    tell();
 }
 
 pub(super) fn cores() -> usize {
@@ -191,7 +196,7 @@ impl Shared {
             let generation = job.generation;
             let had_one = instance.is_ok();
             self.running.fetch_add(1, Ordering::Relaxed);
-            let back = (job.work)(instance);
+            let (back, tell) = (job.work)(instance);
             self.running.fetch_sub(1, Ordering::Relaxed);
             match back {
                 Some(instance) => generation.give_back(instance),
@@ -200,16 +205,18 @@ impl Shared {
                 None => {}
             }
             self.done(generation.id);
-            self.linger();
+            // Where calls run, the processor is theirs.
+            let lingers = self.running.load(Ordering::Relaxed) == 0 && !self.lingering.swap(true, Ordering::SeqCst);
+            // Only now: a caller whose next call comes at once finds this thread free and awake.
+            tell();
+            if lingers {
+                self.linger();
+            }
         }
     }
 
     /// Stays awake for a moment after a call: the next one is often close behind.
     fn linger(&self) {
-        // Where calls run, the processor is theirs.
-        if self.running.load(Ordering::Relaxed) > 0 || self.lingering.swap(true, Ordering::SeqCst) {
-            return;
-        }
         let until = Instant::now() + LINGER;
         while self.waiting.load(Ordering::SeqCst) == 0 && Instant::now() < until {
             std::hint::spin_loop();

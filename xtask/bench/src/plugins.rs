@@ -106,7 +106,7 @@ fn at_the_instance(binary: &Path, figures: &mut Map<String, Value>) -> Result<()
     // Side by side, in turns, and the best of several rounds: the machine's moods meet all of them.
     let blocking = json!(tool_call());
     let passing = json!(ToolCall { tool: "task_update".into(), ..tool_call() });
-    let mut best = [f64::INFINITY; 4];
+    let mut best = [[f64::INFINITY; 2]; 4];
     for _ in 0..ROUNDS {
         let mut native = Vec::new();
         for _ in 0..INSTANCE_CALLS {
@@ -119,13 +119,16 @@ fn at_the_instance(binary: &Path, figures: &mut Map<String, Value>) -> Result<()
         let guard = bench.time("builtin:stop-guard", "before-tool-call", blocking.clone(), INSTANCE_CALLS)?;
         let other = bench.time("builtin:stop-guard", "before-tool-call", passing.clone(), INSTANCE_CALLS)?;
         for (best, mut took) in best.iter_mut().zip([native, guest, guard, other]) {
-            *best = best.min(micros(&mut took, 0.5));
+            *best = [best[0].min(micros(&mut took, 0.5)), best[1].min(micros(&mut took, 0.99))];
         }
     }
-    let [native, guest, guard, passing] = best;
+    let [[native, native_p99], [guest, guest_p99], [guard, _], [passing, _]] = best;
     figures.insert("conversation_bytes".into(), json!(bytes));
     figures.insert("categories_native_us".into(), json!(native));
     figures.insert("categories_us".into(), json!(guest));
+    // What the machine alone adds: nothing but this thread runs here.
+    figures.insert("categories_native_p99_us".into(), json!(native_p99));
+    figures.insert("categories_p99_us".into(), json!(guest_p99));
     figures.insert("categories_ratio".into(), json!(rounded(guest / native)));
     figures.insert("guard_us".into(), json!(guard));
     figures.insert("guard_passing_us".into(), json!(passing));
