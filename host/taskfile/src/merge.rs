@@ -1,0 +1,330 @@
+//! A hand edit and what the host wrote meanwhile, made one.
+//! Keeps true: what only one side changed is taken from that side; where both did, status, step markers, what blocks and the outcome are the
+//! host's, progress has the lines of both, and for all else the file stays as it was and says that the edit did not fit.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::document::{Document, Section};
+use crate::labels;
+use crate::steps::name_all;
+use crate::task::{Step, Task};
+
+/// What a merge gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    pub document: Document,
+    /// Parts that both sides changed, each in its own way: their text of the edit is not in the document.
+    pub conflicts: Vec<String>,
+}
+
+/// How many lines two texts do not share.
+pub fn distance(one: &str, other: &str) -> usize {
+    let mut counts: HashMap<&str, i64> = HashMap::new();
+    one.lines().for_each(|line| *counts.entry(line).or_default() += 1);
+    other.lines().for_each(|line| *counts.entry(line).or_default() -= 1);
+    counts.values().map(|count| usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX)).sum()
+}
+
+/// Merges what a person saved (`theirs`), having begun from `base`, into what the file says now (`ours`).
+pub fn merge(base: &Document, ours: &Document, theirs: &Document) -> Merged {
+    let mut merge = Merge { conflicts: Vec::new() };
+    let [was, now, edited] = [base, ours, theirs].map(Document::task);
+    // The layout is the person's: what they see is what they saved, with what the host knows better.
+    let mut document = theirs.clone();
+    merge.free_text(base, ours, &mut document);
+    merge.free_labels(base, ours, &mut document);
+    document.update(&merge.task(&was, &now, &edited));
+    Merged { document, conflicts: merge.conflicts }
+}
+
+struct Merge {
+    conflicts: Vec<String>,
+}
+
+impl Merge {
+    /// A value that is people's: if both changed it, the file's stays and the edit is told.
+    fn theirs<T: Clone + PartialEq>(&mut self, what: &str, was: &T, now: &T, edited: &T) -> T {
+        if now == was || edited == now {
+            return edited.clone();
+        }
+        if edited != was {
+            self.conflicts.push(what.to_owned());
+        }
+        now.clone()
+    }
+
+    fn task(&mut self, was: &Task, now: &Task, edited: &Task) -> Task {
+        let mut text = |what: &str, field: fn(&Task) -> &Option<String>| {
+            self.theirs(what, field(was), field(now), field(edited))
+        };
+        let work_session = text("Work Session", |task| &task.work_session);
+        let previous_work_session = text("Previous Work Session", |task| &task.previous_work_session);
+        let created_by = text("Created By", |task| &task.created_by);
+        let assignee = text("Assignee", |task| &task.assignee);
+        let effort = text("Effort", |task| &task.effort);
+        let start = text("Start", |task| &task.start);
+        let due = text("Due", |task| &task.due);
+        let source = text("Source", |task| &task.source);
+        let milestone_item = text("Milestone Item", |task| &task.milestone_item);
+        let context = text("Context", |task| &task.context);
+        Task {
+            id: now.id.clone(),
+            status: ours(&was.status, &now.status, &edited.status),
+            priority: self.theirs("Priority", &was.priority, &now.priority, &edited.priority),
+            created: self.theirs("Created", &was.created, &now.created, &edited.created),
+            work_session,
+            previous_work_session,
+            created_by,
+            assignee,
+            depends_on: self.theirs("Depends On", &was.depends_on, &now.depends_on, &edited.depends_on),
+            effort,
+            start,
+            due,
+            source,
+            milestone_item,
+            description: self.theirs("Description", &was.description, &now.description, &edited.description),
+            context,
+            steps: self.steps(&was.steps, &now.steps, &edited.steps),
+            progress: progress(&was.progress, &now.progress, &edited.progress),
+            blocked: ours(&was.blocked, &now.blocked, &edited.blocked),
+            outcome: ours(&was.outcome, &now.outcome, &edited.outcome),
+            last_activity: ours(&was.last_activity, &now.last_activity, &edited.last_activity),
+        }
+    }
+
+    /// Contents are people's and markers the host's, each by the step's id. New steps of a person get an id.
+    fn steps(&mut self, was: &[Step], now: &[Step], edited: &[Step]) -> Vec<Step> {
+        let order = |steps: &[Step]| steps.iter().map(|step| step.id.clone()).collect::<Vec<_>>();
+        let of = |steps: &'_ [Step], id: &str| steps.iter().find(|step| step.id == id).cloned();
+        let taken: BTreeSet<String> = order(was).into_iter().chain(order(now)).collect();
+        // An id that the host gave to another step meanwhile is not the person's to use.
+        let clash = |step: &Step| of(was, &step.id).is_none() && of(now, &step.id).is_some();
+        let mut edited = edited.to_vec();
+        for step in &mut edited {
+            if clash(step) && of(now, &step.id).is_some_and(|other| other.content != step.content) {
+                step.id = String::new();
+            }
+        }
+        let mut merged: Vec<Step> = Vec::new();
+        let keeps_order = order(was) == order(now);
+        let lead = if keeps_order { edited.clone() } else { now.to_vec() };
+        let rest = if keeps_order { now.to_vec() } else { edited.clone() };
+        for step in lead.into_iter().chain(rest) {
+            let is_new_of_person = step.id.is_empty();
+            if !is_new_of_person && merged.iter().any(|known| known.id == step.id) {
+                continue;
+            }
+            let [before, mine, yours] = [was, now, &edited].map(|steps| of(steps, &step.id).filter(|_| !is_new_of_person));
+            match (before, mine, yours) {
+                (Some(before), Some(mine), Some(yours)) => {
+                    let what = format!("Steps ({})", step.id);
+                    let content = self.theirs(&what, &before.content, &mine.content, &yours.content);
+                    let status = ours(&before.status, &mine.status, &yours.status);
+                    merged.push(Step { id: step.id.clone(), content, status });
+                }
+                // Taken out by one side: that counts unless the other changed it.
+                (Some(before), Some(left), None) | (Some(before), None, Some(left)) => {
+                    if left != before {
+                        merged.push(left);
+                    }
+                }
+                (Some(_), None, None) => {}
+                (None, Some(mine), Some(_) | None) => merged.push(mine),
+                (None, None, Some(yours)) => merged.push(yours),
+                (None, None, None) => merged.push(step),
+            }
+        }
+        let mut named = merged;
+        // Numbers that were ever used here are not given again.
+        let mut all: Vec<Step> = named.clone();
+        all.extend(taken.into_iter().map(|id| Step { id, content: String::new(), status: Default::default() }));
+        name_all(&mut all);
+        for (step, known) in named.iter_mut().zip(all) {
+            step.id = known.id;
+        }
+        named
+    }
+
+    /// Sections and lines before them that mean nothing here.
+    fn free_text(&mut self, base: &Document, ours: &Document, document: &mut Document) {
+        let head = self.theirs("the text above the sections", &base.head, &ours.head, &document.head);
+        document.head = head;
+        let free = |document: &Document| -> Vec<(String, Section)> {
+            let mut seen: HashMap<String, usize> = HashMap::new();
+            let mut known = BTreeSet::new();
+            let mut found = Vec::new();
+            for section in &document.sections {
+                if section.known().is_some() && known.insert(section.known()) {
+                    continue;
+                }
+                let nth = seen.entry(section.title().to_owned()).or_default();
+                *nth += 1;
+                found.push((format!("{} {nth}", section.title()), section.clone()));
+            }
+            found
+        };
+        let [was, now] = [base, ours].map(free);
+        let edited = free(document);
+        let of = |sections: &[(String, Section)], key: &str| {
+            sections.iter().find(|(name, _)| name == key).map(|(_, section)| section.core().to_owned())
+        };
+        for (key, section) in &now {
+            let (was, now, edited) = (of(&was, key), Some(section.core().to_owned()), of(&edited, key));
+            let wanted = self.theirs(&format!("## {}", section.title()), &was, &now, &edited);
+            match (wanted, edited) {
+                (wanted, edited) if wanted == edited => {}
+                (Some(text), Some(_)) => set_free(document, key, &text),
+                (Some(_), None) => document.insert(document.sections.len(), section.clone()),
+                (None, _) => {}
+            }
+        }
+    }
+
+    /// Labels below `Metadata` that mean nothing here.
+    fn free_labels(&mut self, base: &Document, ours: &Document, document: &mut Document) {
+        use crate::document::Known::Metadata;
+        const KNOWN: [&str; 13] = [
+            "Status", "Priority", "Created", "Work Session", "Previous Work Session", "Created By", "Assignee", "Depends On",
+            "Effort", "Start", "Due", "Source", "Milestone Item",
+        ];
+        let text = |document: &Document| document.section(Metadata).map_or(String::new(), |section| section.core().to_owned());
+        let (was, now) = (text(base), text(ours));
+        let names: Vec<String> = now.lines().filter_map(labels::parts).map(|(name, _)| name.to_owned()).collect();
+        for name in names.iter().filter(|name| !KNOWN.iter().any(|known| known.eq_ignore_ascii_case(name))) {
+            let edited = text(document);
+            let value = |text: &str| labels::get(text, name).map(str::to_owned);
+            let wanted = self.theirs(name, &value(&was), &value(&now), &value(&edited));
+            if wanted != value(&edited) {
+                let changed = labels::set(&edited, name, wanted.as_deref());
+                document.section_mut(Metadata).set_core(&changed);
+            }
+        }
+    }
+}
+
+/// The host's value, unless only the person changed it.
+fn ours<T: Clone + PartialEq>(was: &T, now: &T, edited: &T) -> T {
+    if now == was { edited.clone() } else { now.clone() }
+}
+
+fn set_free(document: &mut Document, key: &str, text: &str) {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut known = BTreeSet::new();
+    for section in &mut document.sections {
+        if section.known().is_some() && known.insert(section.known()) {
+            continue;
+        }
+        let nth = seen.entry(section.title().to_owned()).or_default();
+        *nth += 1;
+        if format!("{} {nth}", section.title()) == key {
+            section.set_core(text);
+            return;
+        }
+    }
+}
+
+/// The lines of both: the host's in their order, and each new one of the person after the line it was written below.
+fn progress(was: &[String], now: &[String], edited: &[String]) -> Vec<String> {
+    let mut left: HashMap<&String, usize> = HashMap::new();
+    was.iter().for_each(|line| *left.entry(line).or_default() += 1);
+    let mut merged = now.to_vec();
+    let mut place = 0;
+    for line in edited {
+        match left.get_mut(line) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                if let Some(at) = merged[place.min(merged.len())..].iter().position(|known| known == line) {
+                    place += at + 1;
+                }
+            }
+            _ => {
+                merged.insert(place.min(merged.len()), line.clone());
+                place += 1;
+            }
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steps::Change;
+
+    const BASE: &str = "# Task: task_x\n\n## Metadata\n\n- **Status:** in_progress\n- **Priority:** medium\n- **Reviewer:** 소라\n\n## Description\n\nOne\n\n## Steps\n\n- [>] (s1) a\n- [ ] (s2) b\n\n## Notes\n\nmine\n\n## Progress\n\n- Task started\n\n## Last Activity\n\nt1\n";
+
+    fn host(text: &str, change: impl FnOnce(&mut Task)) -> Document {
+        let mut document = Document::parse(text);
+        let mut task = document.task();
+        change(&mut task);
+        document.update(&task);
+        document
+    }
+
+    fn merged(ours: &Document, theirs: &str) -> Merged {
+        merge(&Document::parse(BASE), ours, &Document::parse(theirs))
+    }
+
+    #[test]
+    fn an_edit_of_an_old_version_does_not_revert_what_came_after() {
+        let ours = host(BASE, |task| {
+            Change::Complete(None).apply(task).expect("completed");
+            task.progress.push("[s1] a — 완료".into());
+            task.last_activity = "t2".into();
+        });
+        let theirs = BASE.replace("One", "One and a half").replace("mine", "mine too").replace("started\n", "started\n- by hand\n");
+        let merged = merged(&ours, &theirs);
+        let expected = theirs
+            .replace("- [>] (s1)", "- [x] (s1)")
+            .replace("- [ ] (s2)", "- [>] (s2)")
+            .replace("- by hand\n", "- by hand\n- [s1] a — 완료\n")
+            .replace("t1", "t2");
+        assert_eq!((merged.document.to_string(), merged.conflicts), (expected, vec![]));
+    }
+
+    #[test]
+    fn a_box_ticked_by_hand_counts_unless_the_host_moved_it() {
+        let ours = host(BASE, |task| task.last_activity = "t2".into());
+        let theirs = BASE.replace("- [>] (s1)", "- [x] (s1)").replace("- [ ] (s2) b\n", "- [ ] (s2) b\n- [ ] new one\n");
+        let steps = merged(&ours, &theirs).document.to_string();
+        assert!(steps.contains("- [x] (s1) a\n- [ ] (s2) b\n- [ ] (s3) new one\n"), "{steps}");
+        let ours = host(BASE, |task| {
+            Change::Add("c".into()).apply(task).expect("added");
+            Change::Start("s2".into()).apply(task).expect("started");
+        });
+        let steps = merged(&ours, &theirs).document.to_string();
+        assert!(steps.contains("- [ ] (s1) a\n- [>] (s2) b\n- [ ] (s3) c\n- [ ] (s4) new one\n"), "{steps}");
+    }
+
+    #[test]
+    fn what_both_changed_stays_and_is_told() {
+        let ours = Document::parse(&BASE.replace("One", "Two").replace("mine", "yours").replace("소라", "이든"));
+        let theirs = BASE.replace("One", "Three").replace("mine", "ours").replace("소라", "세움").replace("medium", "high");
+        let merged = merged(&ours, &theirs);
+        assert_eq!(merged.conflicts, ["## Notes", "Reviewer", "Description"]);
+        assert_eq!(merged.document.to_string(), ours.to_string().replace("medium", "high"));
+    }
+
+    #[test]
+    fn sections_and_labels_of_earlier_edits_are_not_lost_to_a_later_one() {
+        let ours = Document::parse(&BASE.replace("- **Reviewer:** 소라", "- **Reviewer:** 소라\n- **Link:** x").replace("## Progress", "## Ideas\n\ngood\n\n## Progress"));
+        let text = merged(&ours, &BASE.replace("One", "Two")).document.to_string();
+        assert!(text.contains("- **Link:** x") && text.contains("## Ideas\n\ngood\n") && text.contains("Two"), "{text}");
+    }
+
+    #[test]
+    fn a_step_that_a_person_takes_out_is_gone_unless_it_moved() {
+        let theirs = BASE.replace("- [ ] (s2) b\n", "");
+        let text = merged(&host(BASE, |task| task.last_activity = "t2".into()), &theirs).document.to_string();
+        assert!(!text.contains("(s2)"), "{text}");
+        let ours = host(BASE, |task| drop(Change::Complete(None).apply(task)));
+        let text = merged(&ours, &theirs).document.to_string();
+        assert!(text.contains("- [>] (s2) b"), "{text}");
+    }
+
+    #[test]
+    fn the_nearest_version_shares_the_most_lines() {
+        assert_eq!(distance("a\nb\nc", "a\nb\nc"), 0);
+        assert_eq!(distance("a\nb\nb", "b\na\nd"), 2);
+    }
+}
