@@ -35,5 +35,8 @@ mod cases {
     mod plugins_wasi;
     mod scripts;
     mod start;
+    mod tasks_bad_input;
+    mod tasks_files;
+    mod tasks_tools;
     mod websocket;
 }

@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::config::{Listen, Starter};
 use crate::edge::{self, Audit, Context, Limiters, Listener, Phase, Shared};
 use crate::event::{Event, Kind};
+use crate::journal;
 use crate::layout::StateDir;
 use crate::metrics::Metrics;
 use crate::monitor;
@@ -24,6 +25,8 @@ use crate::plugins;
 use crate::port::PerPort;
 use crate::run::{Addresses, RunFile};
 use crate::settings::{self, Service, Settings};
+use crate::tasks;
+use crate::tools;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -43,6 +46,10 @@ pub enum Error {
     Edge(#[from] edge::Error),
     #[error(transparent)]
     Plugins(#[from] Box<plugins::Error>),
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+    #[error(transparent)]
+    Tasks(#[from] Box<tasks::Error>),
 }
 
 /// How long a stop waits for the watch over files, which has nothing of its own to finish.
@@ -81,6 +88,8 @@ pub struct App {
     settings: settings::Handle,
     plugins: plugins::Handle,
     monitor: monitor::Handle,
+    tasks: tasks::Handle,
+    tools: tools::Handle,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
     sockets: TaskTracker,
@@ -134,6 +143,9 @@ impl App {
         let metrics = Metrics::default();
         let group = first.config.events.group();
         let bus = Bus::open(&dir, clock.clone(), metrics.clone(), group, segment_bytes)?;
+        let opened = journal::Opened::open(&dir)?;
+        let tasks_found = tasks::read(&opened)?;
+        let journal = opened.start()?;
         let audit = Audit::open(&dir)?;
         // The last thing that may fail before anything runs.
         let facts = data(json!({ "version": env!("CARGO_PKG_VERSION"), "addresses": addresses }));
@@ -177,6 +189,28 @@ impl App {
         .map_err(|cause| Error::Directory { path: dir.index(), cause })?;
         services.spawn("the watch over the event log's growth", watching);
 
+        let (tasks, watching) = tasks::start(
+            tasks::Options {
+                dir: dir.clone(),
+                clock: clock.clone(),
+                bus: bus.clone(),
+                settings: settings.clone(),
+                journal,
+            },
+            tasks_found,
+            services.stop.clone(),
+        )
+        .map_err(Box::new)?;
+        services.spawn("the watch over tasks", watching);
+        let tools = tools::Handle::new(tools::Options {
+            clock: clock.clone(),
+            bus: bus.clone(),
+            settings: settings.clone(),
+            plugins: plugins.clone(),
+            monitor: monitor.clone(),
+            tasks: tasks.clone(),
+        });
+
         let (phase, phase_seen) = watch::channel(Phase::Ready);
         let (changes, sockets) = (TaskTracker::new(), TaskTracker::new());
         let context = Context::new(Shared {
@@ -186,6 +220,8 @@ impl App {
             settings: settings.clone(),
             plugins: plugins.clone(),
             monitor: monitor.clone(),
+            tasks: tasks.clone(),
+            tools: tools.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             metrics,
@@ -214,6 +250,8 @@ impl App {
             settings,
             plugins,
             monitor,
+            tasks,
+            tools,
             phase,
             changes,
             sockets,
@@ -251,6 +289,14 @@ impl App {
         &self.monitor
     }
 
+    pub fn tasks(&self) -> &tasks::Handle {
+        &self.tasks
+    }
+
+    pub fn tools(&self) -> &tools::Handle {
+        &self.tools
+    }
+
     /// Whether this start wrote a first configuration.
     pub fn created_config(&self) -> bool {
         self.created
@@ -282,6 +328,7 @@ impl App {
         if tokio::time::timeout(SERVICES_PATIENCE, self.services.end()).await.is_err() {
             tracing::error!("a service did not end and is left behind");
         }
+        self.tasks.stop().await;
         self.monitor.stop().await;
         self.plugins.stop().await;
         self.bus.tell(Kind::GatewayStopped, data(json!({})));

@@ -14,6 +14,7 @@ mod plugin;
 mod serve;
 mod sessions;
 mod status;
+mod task;
 mod token;
 mod why;
 
@@ -67,6 +68,10 @@ enum Command {
     /// Work sessions: find them, look at one, say what it is about
     #[command(subcommand)]
     Sessions(sessions::Sessions),
+    /// List open tasks of the team
+    Tasks(task::Tasks),
+    /// Begin, change and finish tasks, as agents do with their tools
+    Task(task::Task),
     /// Say what decided something about a work session, a task or a job
     Why(why::Why),
     /// Read, check and document the configuration
@@ -124,6 +129,8 @@ fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
         Command::Status => return status::run(&dir, output),
         Command::Events(events) => events.run(&dir, output)?,
         Command::Sessions(sessions) => sessions.run(&dir, output)?,
+        Command::Tasks(tasks) => tasks.run(&dir, output)?,
+        Command::Task(task) => return task.run(&dir, output),
         Command::Why(why) => why.run(&dir, output)?,
         Command::Config(config) => config.run(&dir, output)?,
         Command::Plugin(plugin) => return plugin.run(&dir, output),

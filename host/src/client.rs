@@ -130,6 +130,24 @@ impl Client {
         }
     }
 
+    /// Calls a tool; what the tool itself refuses is an answer.
+    pub async fn invoke_tool(&self, body: &Value) -> Result<Value, Error> {
+        let kind = [("content-type", "application/json")];
+        let answer = self.send(Method::POST, "/tools/invoke", &kind, body.to_string().into_bytes()).await?;
+        if answer.status == StatusCode::UNAUTHORIZED {
+            return Err(Error::Unauthorised);
+        }
+        let document = answer.json();
+        let text = |field: &str| document["error"][field].as_str().map(str::to_owned);
+        match (&document["result"]["details"], text("type").or(text("code")), text("message")) {
+            (details @ Value::Object(_), _, _) => Ok(details.clone()),
+            (_, Some(code), Some(message)) => {
+                Err(Error::Declined { status: answer.status, code, message, field: None })
+            }
+            _ => Err(Error::NotAGateway { address: self.address }),
+        }
+    }
+
     /// Follows the event log from after `since`, or from now on.
     pub async fn follow(&self, since: Option<i64>) -> Result<Following, Error> {
         let (address, patience) = (self.address, self.patience);

@@ -23,6 +23,8 @@ mod plugins;
 mod queries;
 mod route;
 mod table;
+mod tasks;
+mod tools;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -68,6 +70,8 @@ pub struct Shared {
     pub settings: settings::Handle,
     pub plugins: crate::plugins::Handle,
     pub monitor: crate::monitor::Handle,
+    pub tasks: crate::tasks::Handle,
+    pub tools: crate::tools::Handle,
     pub bus: Bus,
     pub clock: Clock,
     pub metrics: Metrics,
@@ -90,6 +94,20 @@ impl Context {
 impl Shared {
     fn uptime_ms(&self) -> u64 {
         u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether the directory that is shown is our own.
+    fn is_own(&self) -> bool {
+        self.dir == self.watched
+    }
+
+    /// The workspace of an agent in the directory that is shown.
+    fn workspace(&self, agent: &crate::id::AgentId) -> PathBuf {
+        let settings = self.settings.current();
+        let known = settings.config.agents.list.iter().find(|known| known.id == *agent);
+        self.watched
+            .path()
+            .join(known.map_or_else(|| format!("workspace-{agent}").into(), |known| known.workspace_path()))
     }
 
     /// Why the gateway should get no new work; empty when it should.

@@ -167,6 +167,12 @@ impl Event {
         data.entry("eventRole").or_insert_with(|| kind.role().as_str().into());
         Self { id: id::fresh(ts).to_string(), kind: kind.as_str().into(), agent_id: agent.into(), ts, data }
     }
+
+    /// Names it by the record that caused it, so that it is known when it is told again.
+    pub fn caused_by(mut self, record: &str, id: &str, rev: impl std::fmt::Display) -> Self {
+        self.id = format!("{record}:{id}:{rev}");
+        self
+    }
 }
 
 #[cfg(test)]

@@ -97,6 +97,24 @@ impl StateDir {
         self.0.join("work-session-category-overrides.json")
     }
 
+    /// The journal of durable state.
+    pub fn journal(&self) -> PathBuf {
+        self.0.join("journal")
+    }
+
+    /// What a torn end of the journal was.
+    pub fn corrupt_journal(&self) -> PathBuf {
+        self.logs().join("corrupt-journal.ndjson")
+    }
+
+    pub fn milestones(&self) -> PathBuf {
+        self.0.join("milestones.json")
+    }
+
+    pub fn todos(&self) -> PathBuf {
+        self.0.join("todos.json")
+    }
+
     /// The records of jobs between agents.
     pub fn jobs(&self) -> PathBuf {
         self.0.join("a2a-jobs")

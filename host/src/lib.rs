@@ -5,6 +5,8 @@
 // 1 words: plain types
 pub mod clock;
 pub mod id;
+pub mod session_key;
+pub mod lineage;
 pub mod scope;
 pub mod port;
 pub mod schema;
@@ -16,6 +18,7 @@ pub mod policy;
 // 2 machinery
 pub mod metrics;
 pub mod bus;
+pub mod journal;
 pub mod run;
 pub mod watch;
 pub mod settings;
@@ -23,6 +26,8 @@ pub mod plugins;
 
 // 3 flows
 pub mod monitor;
+pub mod tasks;
+pub mod tools;
 
 // 4 edges
 pub mod edge;

@@ -2,9 +2,11 @@
 //! Keeps true: a change is told once, after sizes and times have stood still. Never: reads a file.
 //! Watches the directory, not the file: editors replace a file by renaming another over it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use notify::{RecursiveMode, Watcher as _};
@@ -18,6 +20,8 @@ const SETTLED: Duration = Duration::from_millis(200);
 const SETTLING_MAX: u32 = 25;
 /// Of a directory no more files than these are looked at.
 const FILES_MAX: usize = 1_000;
+/// Names of changed files that may wait to be looked at.
+const NAMES_MAX: usize = 4_096;
 
 pub struct Watcher {
     scope: Scope,
@@ -124,6 +128,66 @@ impl Scope {
         };
         paths.into_iter().filter_map(|path| stamp(&path).map(|stamp| (path, stamp))).collect()
     }
+}
+
+/// Names of files in some directories that changed, as they come.
+pub struct Changes {
+    names: mpsc::Receiver<PathBuf>,
+    /// So many came that some were not noted.
+    missed: Arc<AtomicBool>,
+    watcher: Option<notify::RecommendedWatcher>,
+}
+
+/// What may have changed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Changed {
+    Files(BTreeSet<PathBuf>),
+    /// Any file may have: look at all.
+    Anything,
+}
+
+impl Changes {
+    pub fn new() -> Self {
+        let (sender, names) = mpsc::channel(NAMES_MAX);
+        let missed = Arc::new(AtomicBool::new(false));
+        let seen = missed.clone();
+        let told = move |event: notify::Result<notify::Event>| {
+            let all = event.as_ref().map_or(true, notify::Event::need_rescan);
+            let paths = event.ok().filter(|event| !event.kind.is_access()).map(|event| event.paths).unwrap_or_default();
+            let full =
+                paths.into_iter().any(|path| matches!(sender.try_send(path), Err(mpsc::error::TrySendError::Full(_))));
+            if all || full {
+                seen.store(true, Ordering::Relaxed);
+            }
+        };
+        let watcher = notify::recommended_watcher(told).inspect_err(|error| not_watched(error, Path::new(""))).ok();
+        Self { names, missed, watcher }
+    }
+
+    /// Watches the files directly in a directory too.
+    pub fn add(&mut self, directory: &Path) {
+        if let Some(watcher) = &mut self.watcher
+            && let Err(error) = watcher.watch(directory, RecursiveMode::NonRecursive)
+        {
+            not_watched(&error, directory);
+        }
+    }
+
+    /// Completes when something changed, with all that changed until then. Dropped halfway, it forgets nothing.
+    pub async fn next(&mut self) -> Changed {
+        let Some(first) = self.names.recv().await else {
+            return std::future::pending().await;
+        };
+        let mut names = BTreeSet::from([first]);
+        while let Ok(name) = self.names.try_recv() {
+            names.insert(name);
+        }
+        if self.missed.swap(false, Ordering::Relaxed) { Changed::Anything } else { Changed::Files(names) }
+    }
+}
+
+fn not_watched(error: &notify::Error, path: &Path) {
+    tracing::warn!(%error, path = %path.display(), "not watched; changes by hand are seen when the task is next used, or after a restart");
 }
 
 fn start(scope: Scope, changes: mpsc::Sender<()>) -> notify::Result<notify::RecommendedWatcher> {

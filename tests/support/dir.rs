@@ -83,12 +83,15 @@ impl TestDir {
 pub(crate) fn assert_no_stray_files(state: &StateDir) {
     let known = |path: &str| {
         let kept = ["chela.json", "logs", "run", "run/lock", "index", "work-session-category-overrides.json"];
+        let state = ["journal", "milestones.json", "todos.json", "logs/corrupt-journal.ndjson"];
         let logs = ["logs/coordination-events.ndjson", "logs/audit.ndjson", "logs/corrupt.ndjson"];
         let plugins =
             ["plugins", "plugins/cache", "plugins/kept", "plugins/bindings.json", "logs/plugins", "decisions"];
         let ring = |path: &str| path.ends_with(".ndjson") || path.ends_with(".ndjson.1");
         kept.contains(&path)
             || logs.contains(&path)
+            || state.contains(&path)
+            || (path.starts_with("journal/") && path.ends_with(".ndjson"))
             || plugins.contains(&path)
             || path.starts_with("workspace-")
             || path.starts_with("index/events.sqlite")

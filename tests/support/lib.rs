@@ -8,6 +8,7 @@ pub mod events;
 mod host;
 mod plugins;
 mod raw;
+mod tasks;
 mod tools;
 mod ws;
 

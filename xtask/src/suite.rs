@@ -44,6 +44,7 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
         for package in [
             "chela",
             "chela-storage",
+            "chela-taskfile",
             "chela-tests",
             "xtask",
             "chela-crash",

@@ -1,6 +1,6 @@
 //! Exit codes, by what the caller can do about them. The numbers are those of `sysexits.h` where it has one.
 
-use crate::{app, client, edge, plugins, settings};
+use crate::{app, client, edge, journal, plugins, settings};
 
 pub(super) const HELP: &str = "\
 Exit codes:
@@ -11,7 +11,7 @@ Exit codes:
   73  the state directory or a file in it cannot be written
   75  busy: another gateway serves the directory, or a port is taken
   77  the gateway refused the token
-  78  the configuration must be mended; a restart alone does not help
+  78  the configuration or a damaged file must be mended; a restart alone does not help
 
 Start with `chela serve`: it writes a configuration with a demo team if there is none.";
 
@@ -72,6 +72,8 @@ fn of_app(error: &app::Error) -> u8 {
         app::Error::Served { .. } | app::Error::Edge(edge::Error::PortInUse { .. }) => BUSY,
         app::Error::Edge(edge::Error::Bind { .. }) | app::Error::Foreign { .. } => CONFIG,
         app::Error::Plugins(error) if matches!(**error, plugins::Error::Directory { .. }) => CANNOT_WRITE,
+        app::Error::Journal(journal::Error::Damaged { .. } | journal::Error::Foreign { .. }) => CONFIG,
+        app::Error::Journal(_) | app::Error::Tasks(_) => CANNOT_WRITE,
         app::Error::Died { .. } | app::Error::Plugins(_) => FAILED,
         app::Error::Settings(error) => of_settings(error),
     }

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use super::frame::{ErrorCode, ErrorShape, Request, Response};
 use super::guard::client_of;
-use super::{Access, Context, Refusal, Routes, body, health, monitor, plugins};
+use super::{Access, Context, Refusal, Routes, body, health, monitor, plugins, tasks, tools};
 use crate::port::Port;
 use crate::schema::Schema;
 use crate::scope::Scope;
@@ -17,7 +17,7 @@ use crate::settings::Principal;
 
 /// Every route of every listener.
 pub fn routes() -> Routes {
-    monitor::routes(plugins::routes(health::routes(Routes::default())))
+    tools::routes(tasks::routes(monitor::routes(plugins::routes(health::routes(Routes::default())))))
         .post("/rpc", Access::PerMethod, &[Port::Gateway], rpc)
         .get("/metrics", Access::Needs(Scope::Read), &[Port::Gateway, Port::Monitor], metrics)
 }

@@ -101,8 +101,11 @@ impl Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut error = json!({ "code": self.code(), "message": self.to_string() });
-        if let Self::Parameter { field, .. } = &self {
-            error["field"] = json!(field);
+        match &self {
+            Self::Parameter { field, .. } => error["field"] = json!(field),
+            // As clients of `/tools/invoke` know it.
+            Self::TokenMissing | Self::TokenWrong => error["type"] = json!("unauthorized"),
+            _ => {}
         }
         let mut response = (self.status(), Json(json!({ "error": error }))).into_response();
         response.extensions_mut().insert(Refused(self.code()));

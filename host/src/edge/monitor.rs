@@ -1,7 +1,5 @@
 //! The monitor's paths: agents, tasks, events, work sessions, jobs and counts, for people's tools and the hub.
 
-use std::path::PathBuf;
-
 use axum::Json;
 use axum::extract::{RawQuery, Request as HttpRequest, State};
 use serde::Deserialize;
@@ -50,13 +48,6 @@ pub(super) fn routes(routes: Routes) -> Routes {
     routes
         .get("/api/health", Access::Watching, ALL, health)
         .get("/api/agents", Access::Watching, ALL, agents)
-        .get("/api/agents/{id}/tasks", Access::Watching, ALL, tasks)
-        .get("/api/agents/{id}/tasks/{taskId}", Access::Watching, ALL, task)
-        .get("/api/agents/{id}/current", Access::Watching, ALL, current)
-        .get("/api/agents/{id}/blocked", Access::Watching, ALL, blocked)
-        .get("/api/agents/{id}/history", Access::Watching, ALL, history)
-        .get("/api/agents/{id}/plans", Access::Watching, ALL, plans)
-        .get("/api/team-state", Access::Watching, ALL, team_state)
         .get("/api/events", Access::Watching, ALL, events)
         .get("/api/work-sessions", Access::Watching, ALL, sessions)
         .get("/api/work-sessions/{id}", Access::Watching, ALL, session)
@@ -241,78 +232,6 @@ fn agent_row(agent: &Agent, is_default: bool) -> Value {
     })
 }
 
-async fn team_state(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
-    Given::parse(&[], query.as_deref())?;
-    let settings = context.settings.current();
-    let workspaces: Vec<(String, PathBuf)> = settings
-        .config
-        .agents
-        .list
-        .iter()
-        .map(|agent| (agent.id.to_string(), context.watched.path().join(agent.workspace_path())))
-        .collect();
-    let rows = read(move || {
-        let row = |(id, path): (String, PathBuf)| {
-            let tasks = workspace::tasks(&path);
-            let mut counts = serde_json::Map::new();
-            for task in &tasks {
-                let status = task["status"].as_str().unwrap_or("unreadable").to_owned();
-                let count = counts.get(&status).and_then(Value::as_u64).unwrap_or(0);
-                counts.insert(status, json!(count + 1));
-            }
-            json!({ "agentId": id, "current": workspace::current(&path), "taskCounts": counts })
-        };
-        workspaces.into_iter().map(row).collect::<Vec<_>>()
-    });
-    Ok(Json(json!({ "agents": rows.await? })))
-}
-
-async fn tasks(context: State<Context>, id: Named<String>, query: RawQuery) -> Answer {
-    of_workspace(context, id, query, |path| Ok(json!({ "tasks": workspace::tasks(&path) }))).await
-}
-
-async fn current(context: State<Context>, id: Named<String>, query: RawQuery) -> Answer {
-    of_workspace(context, id, query, |path| Ok(json!({ "task": workspace::current(&path) }))).await
-}
-
-async fn blocked(context: State<Context>, id: Named<String>, query: RawQuery) -> Answer {
-    of_workspace(context, id, query, |path| {
-        let tasks: Vec<Value> =
-            workspace::tasks(&path).into_iter().filter(|task| task["status"] == "blocked").collect();
-        Ok(json!({ "tasks": tasks }))
-    })
-    .await
-}
-
-async fn history(context: State<Context>, id: Named<String>, query: RawQuery) -> Answer {
-    of_workspace(context, id, query, |path| Ok(json!({ "tasks": workspace::history(&path) }))).await
-}
-
-async fn plans(context: State<Context>, id: Named<String>, query: RawQuery) -> Answer {
-    of_workspace(context, id, query, |path| Ok(json!({ "plans": workspace::plans(&path) }))).await
-}
-
-async fn task(context: State<Context>, Named((id, task)): Named<(String, String)>, query: RawQuery) -> Answer {
-    of_workspace(context, Named(id), query, move |path| {
-        workspace::task(&path, &task).ok_or_else(|| no_such("task", &task))
-    })
-    .await
-}
-
-async fn of_workspace(
-    State(context): State<Context>,
-    Named(id): Named<String>,
-    RawQuery(query): RawQuery,
-    look: impl FnOnce(PathBuf) -> Result<Value, Refusal> + Send + 'static,
-) -> Answer {
-    Given::parse(&[], query.as_deref())?;
-    let settings = context.settings.current();
-    let agent = settings.config.agents.list.iter().find(|agent| agent.id.as_ref() == id);
-    let path = agent.map(|agent| context.watched.path().join(agent.workspace_path()));
-    let path = path.ok_or_else(|| no_such("agent", &id))?;
-    read(move || look(path)).await?.map(Json)
-}
-
 async fn jobs(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
     let given = Given::parse(JOBS, query.as_deref())?;
     let (wanted, limit, dir) = (given.list(Param::JobStatus)?, given.limit()?, context.watched.jobs());
@@ -331,7 +250,7 @@ async fn job(State(context): State<Context>, Named(id): Named<String>, RawQuery(
 }
 
 /// Files are read where waiting for a disk holds nobody up.
-async fn read<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+pub(super) async fn read<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
     let looked = tokio::task::spawn_blocking(look).await;
     looked.map_err(|_| Refusal::Unavailable { said: "the files could not be read; see the gateway's log".into() })
 }

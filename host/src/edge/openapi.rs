@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::monitor::{EVENTS, JOBS, SESSIONS, STATS};
 use super::params::Param;
+use super::tasks::TASKS;
 
 /// A path and what it answers.
 pub(super) struct Operation {
@@ -29,9 +30,20 @@ pub(super) const OPERATIONS: &[Operation] = &[
     get("/api/agents/{id}/history", "Tasks", &[], "An agent's finished tasks, the newest month first"),
     get("/api/agents/{id}/plans", "Plans", &[], "Plans that an agent has handed in"),
     get("/api/team-state", "TeamState", &[], "Every agent with its current task and counts of its tasks"),
+    get("/api/tasks", "Tasks", TASKS, "Open tasks of the whole team"),
+    get("/api/tasks/{id}", "Task", &[], "One task of anybody, archived ones too"),
+    get("/api/milestones", "Milestones", &[], "Milestones with their items"),
+    get("/api/todos", "Todos", &[], "Todos"),
     get("/api/events", "Events", EVENTS, "Events, newest first; with `since` oldest first"),
     get("/api/work-sessions", "WorkSessions", SESSIONS, "Work sessions, the latest activity first"),
     get("/api/work-sessions/{id}", "WorkSession", &[], "One work session with its threads"),
+    Operation {
+        verb: "post",
+        path: "/api/tasks/update",
+        summary: "Note progress on a task, or change its steps; on the gateway's and the hub's port",
+        params: &[],
+        answer: "TaskChanged",
+    },
     Operation {
         verb: "patch",
         path: "/api/work-sessions/{id}/category",
@@ -93,10 +105,11 @@ impl Operation {
             responses["404"] = answer("Nothing has this id", "Error");
         }
         let mut operation = json!({ "summary": self.summary, "parameters": parameters, "responses": responses });
-        if self.verb == "patch" {
+        if self.verb != "get" {
             operation["responses"]["403"] =
                 answer("The token's scope does not reach, or this monitor only reads", "Error");
-            let content = json!({ "application/json": { "schema": reference("CategoryChange") } });
+            let body = if self.verb == "patch" { "CategoryChange" } else { "TaskChange" };
+            let content = json!({ "application/json": { "schema": reference(body) } });
             operation["requestBody"] = json!({ "required": true, "content": content });
         }
         operation
@@ -132,6 +145,7 @@ fn schemas() -> Value {
     let maybe = || json!({ "type": ["string", "null"] });
     let role = json!({ "type": "string", "enum": crate::event::Role::ALL.map(crate::event::Role::as_str) });
     let source = json!({ "type": "string", "enum": ["manual", "rule", "heuristic", "fallback", "manual_override"] });
+    let mark = json!({ "type": "string", "enum": ["todo", "in_progress", "done"] });
     let state = json!({ "type": "string", "enum": ["active", "blocked", "resolved"] });
     let thread = object(
         &["key", "participants", "state", "startedAt", "lastTs", "lastSeq", "eventCount", "messageCount", "roleCounts"],
@@ -231,6 +245,24 @@ fn schemas() -> Value {
         ),
         "Match": object(&["seq", "ts", "type", "passage"], json!({
             "seq": whole(), "ts": whole(), "type": text(), "fromAgent": maybe(), "passage": text(),
+        })),
+        "Milestones": list("milestones", "Milestone"),
+        "Milestone": object(&["id", "title", "status", "items"], json!({
+            "id": text(), "title": text(), "description": text(), "dueDate": text(), "updatedAt": text(), "status": mark,
+            "items": { "type": "array", "items": object(&["id", "title", "status"], json!({
+                "id": text(), "title": text(), "status": mark, "taskId": text(), "updatedAt": text(),
+            })) },
+        })),
+        "Todos": list("todos", "Todo"),
+        "Todo": object(&["id", "title", "status"], json!({ "id": text(), "title": text(), "status": mark, "updatedAt": text() })),
+        "TaskChange": object(&["taskId", "agentId"], json!({
+            "taskId": text(), "agentId": text(), "progress": text(), "stepId": text(), "stepContent": text(), "stepsOrder": texts(),
+            "action": { "type": "string", "enum": ["set_steps", "add_step", "complete_step", "start_step", "skip_step", "reorder_steps"] },
+            "steps": { "type": "array", "items": object(&["content"], json!({ "content": text(), "status": text() })) },
+        })),
+        "TaskChanged": object(&["success", "taskId", "status", "message"], json!({
+            "success": { "type": "boolean" }, "taskId": text(), "status": text(), "message": text(), "stepId": text(),
+            "stepsProgress": { "type": "object" }, "currentStep": { "type": "object" },
         })),
         "CategoryChange": object(&["collabCategory"], json!({ "collabCategory": maybe(), "updatedBy": text() })),
         "Jobs": list("jobs", "Job"),

@@ -40,6 +40,8 @@ pub(super) enum Param {
     Limit,
     Days,
     JobStatus,
+    TaskStatus,
+    Agent,
 }
 
 impl Param {
@@ -47,7 +49,8 @@ impl Param {
         match self {
             Self::Role => "role",
             Self::Type => "type",
-            Self::Status | Self::JobStatus => "status",
+            Self::Status | Self::JobStatus | Self::TaskStatus => "status",
+            Self::Agent => "agentId",
             Self::ThreadState => "threadState",
             Self::ViewCategory => "viewCategory",
             Self::SubTag => "subTag",
@@ -77,6 +80,8 @@ impl Param {
             Self::Type => "Types of events, comma-separated.",
             Self::Status => "Status of work sessions, comma-separated.",
             Self::JobStatus => "Status of jobs, comma-separated.",
+            Self::TaskStatus => "Status of tasks, comma-separated.",
+            Self::Agent => "Ids of agents, comma-separated.",
             Self::ThreadState => "Work sessions with a thread in one of these states, comma-separated.",
             Self::ViewCategory => "Keys of the deployment's table of categories, comma-separated.",
             Self::SubTag => "Sub-tags of the classification, comma-separated.",
@@ -96,7 +101,9 @@ impl Param {
         let text = json!({ "type": "string", "minLength": 1, "maxLength": VALUE_CHARS_MAX });
         let schema = match self {
             Self::Role | Self::Status | Self::ThreadState => list(json!({ "type": "string", "enum": words })),
-            Self::Type | Self::ViewCategory | Self::SubTag | Self::JobStatus => list(text),
+            Self::Type | Self::ViewCategory | Self::SubTag | Self::JobStatus | Self::TaskStatus | Self::Agent => {
+                list(text)
+            }
             Self::WorkSession | Self::Task | Self::Job => json!({ "type": "string", "minLength": 1, "maxLength": 256 }),
             Self::Text => json!({ "type": "string", "minLength": 1, "maxLength": TEXT_CHARS_MAX }),
             Self::Since | Self::EventCursor | Self::SessionCursor => json!({ "type": "string" }),

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
+use chela_taskfile::{Document, History};
+use serde_json::{Value, json};
 
 /// A larger file is listed, not read.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -15,7 +16,8 @@ const MONTHS_MAX: usize = 120;
 
 /// The tasks of a workspace that are not archived, by id.
 pub fn tasks(workspace: &Path) -> Vec<Value> {
-    markdown_in(&workspace.join("tasks")).into_iter().map(|path| task_of(&path)).collect()
+    let is_copy = |path: &PathBuf| path.to_string_lossy().contains(".conflict-");
+    markdown_in(&workspace.join("tasks")).into_iter().filter(|path| !is_copy(path)).map(|path| task_of(&path)).collect()
 }
 
 /// One task by its id, archived ones too.
@@ -33,10 +35,10 @@ pub fn history(workspace: &Path) -> Vec<Value> {
     for path in months {
         let month = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let Ok(text) = text_of(&path) else { continue };
-        for document in documents(&text) {
-            let mut task = parse(&document);
-            task.insert("month".into(), json!(month));
-            found.push(Value::Object(task));
+        for (id, range) in History::of(&text).tasks {
+            let mut task = shown(&Document::parse(&text[range]), &id);
+            task["month"] = json!(month);
+            found.push(task);
         }
     }
     found
@@ -48,8 +50,8 @@ pub fn plans(workspace: &Path) -> Vec<Value> {
         let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         match text_of(&path) {
             Ok(text) => {
-                let labels = labels(&text);
-                json!({ "id": id, "status": labels.get("Status"), "taskId": labels.get("Task"), "body": text })
+                let document = Document::parse(&text);
+                json!({ "id": id, "status": document.label("Status"), "taskId": document.label("Task"), "body": text })
             }
             Err(problem) => json!({ "id": id, "problem": problem }),
         }
@@ -102,127 +104,20 @@ fn text_of(path: &Path) -> Result<String, String> {
 fn task_of(path: &Path) -> Value {
     let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     match text_of(path) {
-        Ok(text) => {
-            let mut task = parse(&text);
-            task.entry("id").or_insert_with(|| json!(id));
-            Value::Object(task)
-        }
+        Ok(text) => shown(&Document::parse(&text), &id),
         Err(problem) => json!({ "id": id, "problem": problem }),
     }
 }
 
-/// Whole tasks of a month, which `---` parts.
-fn documents(text: &str) -> Vec<String> {
-    let mut documents = vec![String::new()];
-    for line in text.lines() {
-        if line.starts_with("# Task:") && documents.last().is_some_and(|last| last.contains("# Task:")) {
-            documents.push(String::new());
-        }
-        if line.trim() != "---" {
-            let last = documents.last_mut().expect("one is there from the start");
-            last.push_str(line);
-            last.push('\n');
-        }
+/// What a file says, and what is wrong with it.
+fn shown(document: &Document, id: &str) -> Value {
+    let mut task = document.task();
+    if task.id.is_empty() {
+        id.clone_into(&mut task.id);
     }
-    documents.retain(|document| document.contains("# Task:"));
-    documents
-}
-
-/// `- **Label:** value`, wherever it stands.
-fn labels(text: &str) -> std::collections::BTreeMap<String, String> {
-    let label = |line: &str| {
-        let (label, value) = line.trim().strip_prefix("- **")?.split_once(":**")?;
-        Some((label.to_owned(), value.trim().to_owned()))
-    };
-    text.lines().filter_map(label).collect()
-}
-
-fn parse(text: &str) -> Map<String, Value> {
-    let mut task = Map::new();
-    let mut sections: Vec<(String, Vec<&str>)> = Vec::new();
-    for line in text.lines() {
-        if let Some(id) = line.strip_prefix("# Task:") {
-            task.insert("id".into(), json!(id.trim()));
-        } else if let Some(name) = line.strip_prefix("## ") {
-            sections.push((name.trim().to_owned(), Vec::new()));
-        } else if let Some((_, lines)) = sections.last_mut() {
-            lines.push(line);
-        }
+    let mut fields = task.to_json();
+    if let Some(problem) = document.problems().first() {
+        fields.insert("problem".into(), json!(format!("line {}: {}", problem.line, problem.said)));
     }
-    for (name, lines) in sections {
-        section(&mut task, &name, &lines);
-    }
-    task
-}
-
-fn section(task: &mut Map<String, Value>, name: &str, lines: &[&str]) {
-    let text = lines.join("\n").trim().to_owned();
-    match name {
-        "Metadata" | "Blocked" => {
-            for (label, value) in labels(&text) {
-                if let Some(key) = key_of(&label) {
-                    task.insert(key.into(), json!(value));
-                }
-            }
-        }
-        "Description" => drop(task.insert("description".into(), json!(text))),
-        "Context" => drop(task.insert("context".into(), json!(text))),
-        "Last Activity" => drop(task.insert("lastActivity".into(), json!(text))),
-        "Progress" => {
-            let progress: Vec<&str> = lines.iter().filter_map(|line| line.trim().strip_prefix("- ")).collect();
-            task.insert("progress".into(), json!(progress));
-        }
-        "Outcome" => drop(task.insert("outcome".into(), json!(text))),
-        "Steps" => steps(task, lines),
-        _ => {}
-    }
-}
-
-fn key_of(label: &str) -> Option<&'static str> {
-    Some(match label {
-        "Status" => "status",
-        "Priority" => "priority",
-        "Created" => "created",
-        "Source" => "source",
-        "Work Session" => "workSessionId",
-        "Previous Work Session" => "previousWorkSessionId",
-        "Created By" => "createdBy",
-        "Assignee" => "assignee",
-        "Effort" => "estimatedEffort",
-        "Start" => "startDate",
-        "Due" => "dueDate",
-        "Reason" => "blockedReason",
-        "Kind" => "blockedKind",
-        "Unblocked By" => "unblockedBy",
-        "Action" | "Unblock Action" => "unblockedAction",
-        "Escalation" => "escalationState",
-        _ => return None,
-    })
-}
-
-fn steps(task: &mut Map<String, Value>, lines: &[&str]) {
-    let mut steps = Vec::new();
-    let mut counts = [0_u64; 4];
-    for line in lines {
-        let Some((marker, rest)) = line.trim().strip_prefix("- [").and_then(|rest| rest.split_once("] (")) else {
-            continue;
-        };
-        let Some((id, content)) = rest.split_once(") ") else { continue };
-        let (at, status) = match marker {
-            "x" => (0, "done"),
-            ">" => (1, "in_progress"),
-            " " => (2, "pending"),
-            "-" => (3, "skipped"),
-            _ => continue,
-        };
-        counts[at] += 1;
-        steps.push(json!({ "id": id, "content": content, "status": status, "order": steps.len() + 1 }));
-    }
-    if steps.is_empty() {
-        return;
-    }
-    let [done, in_progress, pending, skipped] = counts;
-    let progress = json!({ "total": steps.len(), "done": done, "inProgress": in_progress, "pending": pending, "skipped": skipped });
-    task.insert("steps".into(), json!(steps));
-    task.insert("stepsProgress".into(), progress);
+    Value::Object(fields)
 }

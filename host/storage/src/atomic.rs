@@ -1,8 +1,8 @@
 //! Whole files: written beside, flushed, then put in place in one step.
 
 use std::fs::{self, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
@@ -34,6 +34,67 @@ const UNFINISHED: (&str, &str) = (".chela-", ".tmp");
 pub fn replace(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<()> {
     write_beside(path, bytes, mode)?.persist(path)?;
     flush_directory(path)
+}
+
+/// New content beside a file that it will stand in for: written, but neither flushed nor in place.
+#[derive(Debug)]
+pub struct Draft(NamedTempFile);
+
+/// What a draft took the place of.
+#[derive(Debug)]
+pub struct Replaced {
+    /// As it was read after the change of places.
+    pub bytes: Vec<u8>,
+    /// Has no name any more; whoever had it open may still write to it.
+    pub file: fs::File,
+}
+
+impl Draft {
+    pub fn write(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<Self> {
+        draft(path, bytes, mode).map(Self)
+    }
+
+    /// A power cut leaves the content whole from now on, wherever it is.
+    pub fn flush(&self) -> io::Result<()> {
+        self.0.as_file().sync_all()
+    }
+
+    /// What tells its file from every other.
+    pub fn inode(&self) -> io::Result<u64> {
+        self.0.as_file().metadata().map(|facts| facts.ino())
+    }
+
+    /// Puts it at `path`, whatever is there. For what can be made again: nothing is flushed.
+    pub fn put(self, path: &Path) -> io::Result<()> {
+        self.0.persist(path)?;
+        Ok(())
+    }
+
+    /// Puts it at `path` only if nothing is there. The directory is not flushed.
+    pub fn create(self, path: &Path) -> io::Result<()> {
+        self.0.persist_noclobber(path)?;
+        Ok(())
+    }
+
+    /// Puts it in the place of the file at `path`, in one step that loses nothing: what was there comes out. The directory is not flushed.
+    pub fn exchange(self, path: &Path) -> io::Result<Replaced> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        let aside = self.0.into_temp_path();
+        let mut file = match renameat_with(CWD, &*aside, CWD, path, RenameFlags::EXCHANGE) {
+            Ok(()) => fs::File::open(&aside)?,
+            // Not on this file system: what is saved between the two steps below is not seen.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                let file = fs::File::open(path)?;
+                aside.persist(path)?;
+                file
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(Replaced { bytes, file })
+    }
 }
 
 /// Puts `bytes` at `path` only if nothing is there: `AlreadyExists` otherwise, and the file there is untouched.
@@ -75,13 +136,18 @@ pub fn make_private_dir(path: &Path) -> io::Result<()> {
 }
 
 fn write_beside(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<NamedTempFile> {
+    let file = draft(path, bytes, mode)?;
+    file.as_file().sync_all()?;
+    Ok(file)
+}
+
+fn draft(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<NamedTempFile> {
     let mut file = tempfile::Builder::new()
         .prefix(UNFINISHED.0)
         .suffix(UNFINISHED.1)
         .permissions(Permissions::from_mode(mode.bits()))
         .tempfile_in(folder_of(path))?;
     file.write_all(bytes)?;
-    file.as_file().sync_all()?;
     Ok(file)
 }
 
@@ -147,6 +213,26 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).expect("readable"), b"one");
         assert_eq!(names(dir.path()), ["chela.json"]);
+    }
+
+    #[test]
+    fn a_draft_changes_places_and_gives_what_was_there_also_when_it_is_written_later() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("task.md");
+        let draft = |text: &str| Draft::write(&path, text.as_bytes(), Mode::Shared).expect("written");
+        draft("one").create(&path).expect("created");
+        assert_eq!(draft("x").create(&path).expect_err("there").kind(), io::ErrorKind::AlreadyExists);
+        let mut editor = fs::OpenOptions::new().write(true).open(&path).expect("opened");
+        let draft = draft("two");
+        draft.flush().expect("flushed");
+        let mut replaced = draft.exchange(&path).expect("exchanged");
+        assert_eq!(replaced.bytes, b"one");
+        editor.write_all(b"late").expect("written");
+        io::Seek::rewind(&mut replaced.file).expect("rewound");
+        let mut late = String::new();
+        replaced.file.read_to_string(&mut late).expect("read");
+        assert_eq!((late.as_str(), fs::read_to_string(&path).expect("read").as_str()), ("late", "two"));
+        assert_eq!(names(dir.path()), ["task.md"]);
     }
 
     #[test]

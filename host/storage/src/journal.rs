@@ -211,6 +211,14 @@ impl Journal {
         Records::new(&self.dir, self.live.of_kind(kind))
     }
 
+    /// Like [`Journal::records`], of those that a transaction after `seq` put.
+    #[must_use]
+    pub fn records_after(&self, kind: &str, seq: u64) -> Records<'_> {
+        let mut places = self.live.of_kind(kind);
+        places.retain(|place| place.seq > seq);
+        Records::new(&self.dir, places)
+    }
+
     fn check(&self) -> Result<(), Error> {
         match &self.broken {
             Some((path, source)) => Err(Error::Broken { path: path.clone(), source: Arc::clone(source) }),

@@ -201,14 +201,17 @@ mod tests {
 
     #[test]
     fn a_document_gives_back_every_byte() {
-        for text in ["", "\n", "x", "# Task: a\n## b", "\r\n## B\r\nc\r\n## \n", "## Steps\n- [ ] (s1) a\n\n\n## Steps\nb"] {
+        for text in
+            ["", "\n", "x", "# Task: a\n## b", "\r\n## B\r\nc\r\n## \n", "## Steps\n- [ ] (s1) a\n\n\n## Steps\nb"]
+        {
             assert_eq!(Document::parse(text).to_string(), text);
         }
     }
 
     #[test]
     fn a_new_section_stands_where_it_belongs_with_blank_lines_around_it() {
-        let mut document = Document::parse("# Task: a\n\n## Metadata\n- **Status:** pending\n## Notes\nmine\n## Last Activity\nnow");
+        let mut document =
+            Document::parse("# Task: a\n\n## Metadata\n- **Status:** pending\n## Notes\nmine\n## Last Activity\nnow");
         document.section_mut(Known::Steps).set_core("- [ ] (s1) b");
         let expected = "# Task: a\n\n## Metadata\n- **Status:** pending\n## Notes\nmine\n\n## Steps\n\n- [ ] (s1) b\n\n## Last Activity\nnow";
         assert_eq!(document.to_string(), expected);

@@ -54,9 +54,8 @@ impl Merge {
     }
 
     fn task(&mut self, was: &Task, now: &Task, edited: &Task) -> Task {
-        let mut text = |what: &str, field: fn(&Task) -> &Option<String>| {
-            self.theirs(what, field(was), field(now), field(edited))
-        };
+        let mut text =
+            |what: &str, field: fn(&Task) -> &Option<String>| self.theirs(what, field(was), field(now), field(edited));
         let work_session = text("Work Session", |task| &task.work_session);
         let previous_work_session = text("Previous Work Session", |task| &task.previous_work_session);
         let created_by = text("Created By", |task| &task.created_by);
@@ -114,7 +113,8 @@ impl Merge {
             if !is_new_of_person && merged.iter().any(|known| known.id == step.id) {
                 continue;
             }
-            let [before, mine, yours] = [was, now, &edited].map(|steps| of(steps, &step.id).filter(|_| !is_new_of_person));
+            let [before, mine, yours] =
+                [was, now, &edited].map(|steps| of(steps, &step.id).filter(|_| !is_new_of_person));
             match (before, mine, yours) {
                 (Some(before), Some(mine), Some(yours)) => {
                     let what = format!("Steps ({})", step.id);
@@ -184,10 +184,22 @@ impl Merge {
     fn free_labels(&mut self, base: &Document, ours: &Document, document: &mut Document) {
         use crate::document::Known::Metadata;
         const KNOWN: [&str; 13] = [
-            "Status", "Priority", "Created", "Work Session", "Previous Work Session", "Created By", "Assignee", "Depends On",
-            "Effort", "Start", "Due", "Source", "Milestone Item",
+            "Status",
+            "Priority",
+            "Created",
+            "Work Session",
+            "Previous Work Session",
+            "Created By",
+            "Assignee",
+            "Depends On",
+            "Effort",
+            "Start",
+            "Due",
+            "Source",
+            "Milestone Item",
         ];
-        let text = |document: &Document| document.section(Metadata).map_or(String::new(), |section| section.core().to_owned());
+        let text =
+            |document: &Document| document.section(Metadata).map_or(String::new(), |section| section.core().to_owned());
         let (was, now) = (text(base), text(ours));
         let names: Vec<String> = now.lines().filter_map(labels::parts).map(|(name, _)| name.to_owned()).collect();
         for name in names.iter().filter(|name| !KNOWN.iter().any(|known| known.eq_ignore_ascii_case(name))) {
@@ -272,7 +284,10 @@ mod tests {
             task.progress.push("[s1] a — 완료".into());
             task.last_activity = "t2".into();
         });
-        let theirs = BASE.replace("One", "One and a half").replace("mine", "mine too").replace("started\n", "started\n- by hand\n");
+        let theirs = BASE
+            .replace("One", "One and a half")
+            .replace("mine", "mine too")
+            .replace("started\n", "started\n- by hand\n");
         let merged = merged(&ours, &theirs);
         let expected = theirs
             .replace("- [>] (s1)", "- [x] (s1)")
@@ -285,7 +300,8 @@ mod tests {
     #[test]
     fn a_box_ticked_by_hand_counts_unless_the_host_moved_it() {
         let ours = host(BASE, |task| task.last_activity = "t2".into());
-        let theirs = BASE.replace("- [>] (s1)", "- [x] (s1)").replace("- [ ] (s2) b\n", "- [ ] (s2) b\n- [ ] new one\n");
+        let theirs =
+            BASE.replace("- [>] (s1)", "- [x] (s1)").replace("- [ ] (s2) b\n", "- [ ] (s2) b\n- [ ] new one\n");
         let steps = merged(&ours, &theirs).document.to_string();
         assert!(steps.contains("- [x] (s1) a\n- [ ] (s2) b\n- [ ] (s3) new one\n"), "{steps}");
         let ours = host(BASE, |task| {
@@ -299,7 +315,8 @@ mod tests {
     #[test]
     fn what_both_changed_stays_and_is_told() {
         let ours = Document::parse(&BASE.replace("One", "Two").replace("mine", "yours").replace("소라", "이든"));
-        let theirs = BASE.replace("One", "Three").replace("mine", "ours").replace("소라", "세움").replace("medium", "high");
+        let theirs =
+            BASE.replace("One", "Three").replace("mine", "ours").replace("소라", "세움").replace("medium", "high");
         let merged = merged(&ours, &theirs);
         assert_eq!(merged.conflicts, ["## Notes", "Reviewer", "Description"]);
         assert_eq!(merged.document.to_string(), ours.to_string().replace("medium", "high"));
@@ -307,9 +324,16 @@ mod tests {
 
     #[test]
     fn sections_and_labels_of_earlier_edits_are_not_lost_to_a_later_one() {
-        let ours = Document::parse(&BASE.replace("- **Reviewer:** 소라", "- **Reviewer:** 소라\n- **Link:** x").replace("## Progress", "## Ideas\n\ngood\n\n## Progress"));
+        let ours = Document::parse(
+            &BASE
+                .replace("- **Reviewer:** 소라", "- **Reviewer:** 소라\n- **Link:** x")
+                .replace("## Progress", "## Ideas\n\ngood\n\n## Progress"),
+        );
         let text = merged(&ours, &BASE.replace("One", "Two")).document.to_string();
-        assert!(text.contains("- **Link:** x") && text.contains("## Ideas\n\ngood\n") && text.contains("Two"), "{text}");
+        assert!(
+            text.contains("- **Link:** x") && text.contains("## Ideas\n\ngood\n") && text.contains("Two"),
+            "{text}"
+        );
     }
 
     #[test]

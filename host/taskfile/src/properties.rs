@@ -12,12 +12,54 @@ const CASES: u64 = 50_000;
 
 /// Pieces that files are made of, good and bad.
 const PIECES: &[&str] = &[
-    "# Task: task_a\n", "# Task:\n", "## Metadata\n", "## metadata \r\n", "## Description\n", "## Steps\n", "## Progress\n", "## Blocked\n",
-    "## Outcome\n", "## Last Activity\n", "## Context\n", "## Notes\n", "##\n", "## \n", "### x\n", "- **Status:** in_progress\n",
-    "- **Status:** done?\n", "- **Status:**\n", "- **Priority:** low\n", "- **Reviewer:** 소라\n", "- **:**\n", "- **Depends On:** task_a, , b\n",
-    "- [x] (s1) a\n", "- [>] (s2) 나\n", "- [ ] (s2) twice\n", "- [?] (s3) x\n", "- [ ] no id\n", "  - [-] (s9) in\n", "- [](x)\n", "- []\n",
-    "- Task started\n", "  more\n", "-\n", "- \n", "* star\n", "free text\n", "\n", "\r\n", "   \n", "\\# escaped\n", "\\\\## twice\n", "---\n",
-    "- **Reason:** r\n", "- **Request Count:** x\n", "- **Kind:** completed\n", "end without line end", "\u{0}\u{feff}", "\u{2028}",
+    "# Task: task_a\n",
+    "# Task:\n",
+    "## Metadata\n",
+    "## metadata \r\n",
+    "## Description\n",
+    "## Steps\n",
+    "## Progress\n",
+    "## Blocked\n",
+    "## Outcome\n",
+    "## Last Activity\n",
+    "## Context\n",
+    "## Notes\n",
+    "##\n",
+    "## \n",
+    "### x\n",
+    "- **Status:** in_progress\n",
+    "- **Status:** done?\n",
+    "- **Status:**\n",
+    "- **Priority:** low\n",
+    "- **Reviewer:** 소라\n",
+    "- **:**\n",
+    "- **Depends On:** task_a, , b\n",
+    "- [x] (s1) a\n",
+    "- [>] (s2) 나\n",
+    "- [ ] (s2) twice\n",
+    "- [?] (s3) x\n",
+    "- [ ] no id\n",
+    "  - [-] (s9) in\n",
+    "- [](x)\n",
+    "- []\n",
+    "- Task started\n",
+    "  more\n",
+    "-\n",
+    "- \n",
+    "* star\n",
+    "free text\n",
+    "\n",
+    "\r\n",
+    "   \n",
+    "\\# escaped\n",
+    "\\\\## twice\n",
+    "---\n",
+    "- **Reason:** r\n",
+    "- **Request Count:** x\n",
+    "- **Kind:** completed\n",
+    "end without line end",
+    "\u{0}\u{feff}",
+    "\u{2028}",
 ];
 
 fn text(chance: &mut fastrand::Rng) -> String {
@@ -25,7 +67,8 @@ fn text(chance: &mut fastrand::Rng) -> String {
 }
 
 fn words(chance: &mut fastrand::Rng) -> String {
-    const WORDS: &[&str] = &["OAuth", "구현", "## Steps", "- [x]", "#", "\\#", "(s1)", "—", "**b:**", "---", "# Task: x", "a"];
+    const WORDS: &[&str] =
+        &["OAuth", "구현", "## Steps", "- [x]", "#", "\\#", "(s1)", "—", "**b:**", "---", "# Task: x", "a"];
     (0..chance.usize(1..5)).map(|_| WORDS[chance.usize(0..WORDS.len())]).collect::<Vec<_>>().join(" ")
 }
 
@@ -60,7 +103,9 @@ fn task(chance: &mut fastrand::Rng) -> Task {
     task.steps = (0..chance.usize(0..5))
         .map(|n| Step { id: format!("s{}", n + 1), content: words(chance), status: statuses[chance.usize(0..4)] })
         .collect();
-    task.progress = (0..chance.usize(0..4)).map(|_| words(chance) + chance.choice(["", "\nsecond", "\n  deep"]).expect("some")).collect();
+    task.progress = (0..chance.usize(0..4))
+        .map(|_| words(chance) + chance.choice(["", "\nsecond", "\n  deep"]).expect("some"))
+        .collect();
     task.blocked = chance.bool().then(|| Blocked {
         reason: words(chance),
         kind: "input".into(),

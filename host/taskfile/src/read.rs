@@ -78,7 +78,12 @@ impl Document {
 }
 
 fn list(text: Option<&str>) -> Vec<String> {
-    text.into_iter().flat_map(|text| text.split(',')).map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    text.into_iter()
+        .flat_map(|text| text.split(','))
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Lines that would read as a heading carry one backslash more than they mean.
@@ -186,12 +191,15 @@ OAuth 로그인 구현
     fn the_old_systems_example_has_the_values_it_had_there() {
         let task = Document::parse(WITH_STEPS).task();
         let json = task.to_json();
-        assert_eq!(json["steps"], serde_json::json!([
-            { "id": "s1", "content": "기존 auth 구조 파악", "status": "done", "order": 1 },
-            { "id": "s2", "content": "Google OAuth strategy 추가", "status": "in_progress", "order": 2 },
-            { "id": "s3", "content": "GitHub OAuth callback 구현", "status": "pending", "order": 3 },
-            { "id": "s4", "content": "건너뛴 단계", "status": "skipped", "order": 4 },
-        ]));
+        assert_eq!(
+            json["steps"],
+            serde_json::json!([
+                { "id": "s1", "content": "기존 auth 구조 파악", "status": "done", "order": 1 },
+                { "id": "s2", "content": "Google OAuth strategy 추가", "status": "in_progress", "order": 2 },
+                { "id": "s3", "content": "GitHub OAuth callback 구현", "status": "pending", "order": 3 },
+                { "id": "s4", "content": "건너뛴 단계", "status": "skipped", "order": 4 },
+            ])
+        );
         let counts = serde_json::json!({ "total": 4, "done": 1, "inProgress": 1, "pending": 1, "skipped": 1 });
         assert_eq!(json["stepsProgress"], counts);
         assert_eq!((&task.status, &task.priority), (&Status::InProgress, &Priority::High));

@@ -57,6 +57,18 @@ impl Document {
         }
     }
 
+    /// The value of a line below `Metadata`.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        labels::get(self.section(Known::Metadata)?.core(), name)
+    }
+
+    /// Sets the value of a line below `Metadata`.
+    pub fn set_label(&mut self, name: &str, value: &str) {
+        let section = self.section_mut(Known::Metadata);
+        let text = labels::set(section.core(), name, Some(value));
+        section.set_core(&text);
+    }
+
     fn set_metadata(&mut self, task: &Task) {
         let now = self.task();
         let list = |items: &[String]| (!items.is_empty()).then(|| items.join(", "));
@@ -78,7 +90,8 @@ impl Document {
         ];
         for (label, now, wanted) in pairs {
             // A file that does not say its status or priority says it from the first change on.
-            let unsaid = || self.section(Known::Metadata).is_none_or(|section| labels::get(section.core(), label).is_none());
+            let unsaid =
+                || self.section(Known::Metadata).is_none_or(|section| labels::get(section.core(), label).is_none());
             if now != wanted || (matches!(label, "Status" | "Priority") && unsaid()) {
                 let section = self.section_mut(Known::Metadata);
                 let text = labels::set(section.core(), label, wanted.as_deref());
@@ -124,7 +137,8 @@ fn outcome_labels(outcome: &Outcome) -> Vec<(&'static str, String)> {
 }
 
 fn escape(text: &str) -> String {
-    let plain = |line: &str| if line.trim_start_matches('\\').starts_with('#') { format!("\\{line}") } else { line.to_owned() };
+    let plain =
+        |line: &str| if line.trim_start_matches('\\').starts_with('#') { format!("\\{line}") } else { line.to_owned() };
     text.trim().lines().map(plain).collect::<Vec<_>>().join("\n")
 }
 
@@ -219,7 +233,9 @@ mod tests {
 
     #[test]
     fn what_is_over_is_taken_out_and_others_words_below_it_stay() {
-        let mut document = Document::parse("# Task: task_x\n## Metadata\n- **Status:** blocked\n- **Priority:** low\n## Blocked\n- **Reason:** a\ncall 소라\n");
+        let mut document = Document::parse(
+            "# Task: task_x\n## Metadata\n- **Status:** blocked\n- **Priority:** low\n## Blocked\n- **Reason:** a\ncall 소라\n",
+        );
         let mut task = document.task();
         task.blocked = None;
         document.update(&task);

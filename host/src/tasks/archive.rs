@@ -1,0 +1,70 @@
+//! Finished tasks by month: `task-history/YYYY-MM.md`, whole files one after the other.
+//! Keeps true: a task that was archived is there once, also after a crash between archiving and removing its file.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use chela_storage::make_private_dir;
+use chela_taskfile::{Document, History, archived};
+
+use crate::clock::Timestamp;
+
+/// A month that has grown past this is not read as a whole.
+const MONTH_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+fn folder(workspace: &Path) -> PathBuf {
+    workspace.join("task-history")
+}
+
+/// Adds a task to the month, durably, unless it is there.
+pub(super) fn append(
+    workspace: &Path,
+    id: &str,
+    document: &Document,
+    now: Timestamp,
+) -> Result<(), (PathBuf, io::Error)> {
+    let dir = folder(workspace);
+    make_private_dir(&dir).map_err(|cause| (dir.clone(), cause))?;
+    let path = dir.join(format!("{}.md", now.date().strftime("%Y-%m")));
+    let append = || -> io::Result<()> {
+        let there = read(&path).unwrap_or_default();
+        if History::of(&there).tasks.iter().any(|(known, _)| known == id) {
+            return Ok(());
+        }
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+        file.write_all(archived(document, there.trim().is_empty()).as_bytes())?;
+        file.sync_all()?;
+        fs::File::open(&dir)?.sync_all()
+    };
+    append().map_err(|cause| (path.clone(), cause))
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    if fs::metadata(path)?.len() > MONTH_BYTES_MAX {
+        return Err(io::Error::other(format!("larger than {MONTH_BYTES_MAX} bytes")));
+    }
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The months there are, the newest first.
+fn months(workspace: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder(workspace)).into_iter().flatten().flatten();
+    let mut months: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "md"))
+        .collect();
+    months.sort();
+    months.reverse();
+    months
+}
+
+/// A finished task by its id.
+pub(super) fn find(workspace: &Path, id: &str) -> Option<Document> {
+    months(workspace).iter().find_map(|month| {
+        let text = read(month).ok()?;
+        let found = History::of(&text).tasks.into_iter().rev().find(|(known, _)| known == id);
+        found.map(|(_, range)| Document::parse(&text[range]))
+    })
+}

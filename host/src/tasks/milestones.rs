@@ -1,0 +1,328 @@
+//! Milestones with items that link to tasks, and todos: two files of JSON that the hub and agents keep.
+//! Keeps true: a change is whole on the disk before it is told; a completed task's item is marked, at once or at a later try.
+
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+use chela_storage::{Mode, replace};
+use chela_taskfile::Task;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{Error, Handle, blocking};
+use crate::clock::Timestamp;
+use crate::event::Kind;
+use crate::id;
+use crate::journal::{self, Transaction};
+
+/// A task whose milestone item is still to be marked.
+const SYNC: &str = "milestone-sync";
+const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
+const ROWS_MAX: usize = 5_000;
+const TITLE_CHARS_MAX: usize = 500;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    #[error("there is no {what} {id}")]
+    Unknown { what: &'static str, id: String },
+    #[error("`title` needs 1 to {TITLE_CHARS_MAX} characters")]
+    Title,
+    #[error("there are {ROWS_MAX} already; take some out")]
+    Full,
+    #[error("{} is not what it should be ({said}); mend the file or set it aside", path.display())]
+    Malformed { path: PathBuf, said: String },
+}
+
+impl ListError {
+    pub(super) fn is_callers(&self) -> bool {
+        !matches!(self, Self::Malformed { .. })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Mark {
+    #[default]
+    Todo,
+    InProgress,
+    Done,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Milestone {
+    id: String,
+    title: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(default)]
+    status: Mark,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    due_date: Option<String>,
+    #[serde(default)]
+    items: Vec<Item>,
+    #[serde(default)]
+    updated_at: String,
+    /// What others keep there stays.
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Item {
+    id: String,
+    title: String,
+    #[serde(default)]
+    status: Mark,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    task_id: Option<String>,
+    #[serde(default)]
+    updated_at: String,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Todo {
+    id: String,
+    title: String,
+    #[serde(default)]
+    status: Mark,
+    #[serde(default)]
+    updated_at: String,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Milestones {
+    #[serde(default)]
+    milestones: Vec<Milestone>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Todos {
+    #[serde(default)]
+    todos: Vec<Todo>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// A change of the lists.
+#[derive(Clone, Debug)]
+pub(super) enum Edit {
+    Create { title: String, description: Option<String>, due: Option<String> },
+    Update { id: String, title: Option<String>, status: Option<Mark>, due: Option<String> },
+    AddItem { milestone: String, title: String, task: Option<String> },
+    SetItem { item: String, status: Mark },
+    AddTodo { title: String },
+    SetTodo { id: String, status: Mark },
+}
+
+fn fresh(prefix: &str, now: Timestamp) -> String {
+    format!("{prefix}_{}", id::fresh(now).simple())
+}
+
+fn titled(title: &str) -> Result<String, ListError> {
+    let title = chela_taskfile::one_line(title);
+    if title.is_empty() || title.chars().count() > TITLE_CHARS_MAX { Err(ListError::Title) } else { Ok(title) }
+}
+
+fn unknown(what: &'static str, id: &str) -> ListError {
+    ListError::Unknown { what, id: id.chars().take(128).collect() }
+}
+
+fn load<T: Default + for<'de> Deserialize<'de>>(path: &Path) -> Result<T, Error> {
+    let malformed = |said: String| Error::List(ListError::Malformed { path: path.to_owned(), said });
+    match std::fs::metadata(path) {
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(T::default()),
+        Ok(facts) if facts.len() > FILE_BYTES_MAX => {
+            return Err(malformed(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+        }
+        _ => {}
+    }
+    let bytes = std::fs::read(path).map_err(|cause| Error::file("read", path, cause))?;
+    serde_json::from_slice(&bytes).map_err(|error| malformed(error.to_string()))
+}
+
+fn save(path: &Path, value: &impl Serialize) -> Result<(), Error> {
+    let mut text = serde_json::to_vec_pretty(value).expect("lists are plain JSON");
+    text.push(b'\n');
+    replace(path, &text, Mode::Private).map_err(|cause| Error::file("write", path, cause))
+}
+
+impl Milestones {
+    fn edit(&mut self, edit: Edit, now: Timestamp) -> Result<Value, ListError> {
+        match edit {
+            Edit::Create { title, description, due } => {
+                if self.milestones.len() >= ROWS_MAX {
+                    return Err(ListError::Full);
+                }
+                let new = Milestone {
+                    id: fresh("ms", now),
+                    title: titled(&title)?,
+                    description,
+                    status: Mark::Todo,
+                    due_date: due,
+                    items: Vec::new(),
+                    updated_at: now.to_string(),
+                    rest: Map::new(),
+                };
+                let shown = json!(new);
+                self.milestones.push(new);
+                Ok(shown)
+            }
+            Edit::Update { id, title, status, due } => {
+                let known =
+                    self.milestones.iter_mut().find(|known| known.id == id).ok_or_else(|| unknown("milestone", &id))?;
+                if let Some(title) = title {
+                    known.title = titled(&title)?;
+                }
+                known.status = status.unwrap_or(known.status);
+                known.due_date = due.or(known.due_date.take());
+                known.updated_at = now.to_string();
+                Ok(json!(known))
+            }
+            Edit::AddItem { milestone, title, task } => {
+                let known = self.milestones.iter_mut().find(|known| known.id == milestone);
+                let known = known.ok_or_else(|| unknown("milestone", &milestone))?;
+                if known.items.len() >= ROWS_MAX {
+                    return Err(ListError::Full);
+                }
+                let (title, updated_at) = (titled(&title)?, now.to_string());
+                let item = Item {
+                    id: fresh("mi", now),
+                    title,
+                    status: Mark::Todo,
+                    task_id: task,
+                    updated_at,
+                    rest: Map::new(),
+                };
+                let shown = json!(item);
+                known.items.push(item);
+                Ok(shown)
+            }
+            Edit::SetItem { item, status } => {
+                let mut items = self.milestones.iter_mut().flat_map(|known| known.items.iter_mut());
+                let known = items.find(|known| known.id == item).ok_or_else(|| unknown("milestone item", &item))?;
+                known.status = status;
+                known.updated_at = now.to_string();
+                Ok(json!(known))
+            }
+            Edit::AddTodo { .. } | Edit::SetTodo { .. } => unreachable!("edits of todos go to the other file"),
+        }
+    }
+}
+
+impl Handle {
+    /// The milestones with their items. Reads a file: not for an async thread.
+    pub fn milestones(&self) -> Result<Value, Error> {
+        let lists: Milestones = load(&self.0.dir.milestones())?;
+        Ok(json!({ "milestones": lists.milestones }))
+    }
+
+    /// The todos. Reads a file: not for an async thread.
+    pub fn todos(&self) -> Result<Value, Error> {
+        let lists: Todos = load(&self.0.dir.todos())?;
+        Ok(json!({ "todos": lists.todos }))
+    }
+
+    pub(super) fn edit_lists(&self, edit: Edit) -> Result<Map<String, Value>, Error> {
+        let _one_at_a_time = self.0.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.0.parts.clock.now();
+        let (key, row) = match edit {
+            Edit::AddTodo { title } => {
+                let mut lists: Todos = load(&self.0.dir.todos())?;
+                if lists.todos.len() >= ROWS_MAX {
+                    return Err(ListError::Full.into());
+                }
+                let new = Todo {
+                    id: fresh("todo", now),
+                    title: titled(&title)?,
+                    status: Mark::Todo,
+                    updated_at: now.to_string(),
+                    rest: Map::new(),
+                };
+                let row = json!(new);
+                lists.todos.push(new);
+                save(&self.0.dir.todos(), &lists)?;
+                ("todo", row)
+            }
+            Edit::SetTodo { id, status } => {
+                let mut lists: Todos = load(&self.0.dir.todos())?;
+                let known = lists.todos.iter_mut().find(|known| known.id == id).ok_or_else(|| unknown("todo", &id))?;
+                known.status = status;
+                known.updated_at = now.to_string();
+                let row = json!(known);
+                save(&self.0.dir.todos(), &lists)?;
+                ("todo", row)
+            }
+            edit => {
+                let key =
+                    if matches!(edit, Edit::AddItem { .. } | Edit::SetItem { .. }) { "item" } else { "milestone" };
+                let mut lists: Milestones = load(&self.0.dir.milestones())?;
+                let row = lists.edit(edit, now)?;
+                save(&self.0.dir.milestones(), &lists)?;
+                (key, row)
+            }
+        };
+        Ok(crate::bus::data(json!({ "success": true, key: row })))
+    }
+
+    /// Marks the item of a completed task, now or at a later try.
+    pub(super) fn sync_milestone(&self, task: &Task) {
+        let Some(item) = &task.milestone_item else { return };
+        if let Err(error) = self.mark_item(&task.id, item) {
+            self.0.unsynced.lock().unwrap_or_else(PoisonError::into_inner).insert(task.id.clone(), item.clone());
+            let facts = json!({ "taskId": task.id, "milestoneItemId": item, "workSessionId": task.work_session, "error": error.to_string() });
+            let mut facts = crate::bus::data(facts);
+            facts.retain(|_, value| !value.is_null());
+            self.emit(crate::event::SYSTEM, Kind::MilestoneSyncFailed, facts);
+        }
+    }
+
+    /// Marks an item and forgets that it was to be marked.
+    fn mark_item(&self, task: &str, item: &str) -> Result<(), Error> {
+        self.edit_lists(Edit::SetItem { item: item.to_owned(), status: Mark::Done })?;
+        let mut transaction = Transaction::new();
+        journal::drop_record(&mut transaction, SYNC, task)?;
+        self.0.parts.journal.commit(transaction)?;
+        Ok(())
+    }
+
+    pub(super) async fn retry_milestones(&self) {
+        let handle = self.clone();
+        let retried = blocking(move || {
+            let waiting = handle.0.unsynced.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            for (task, item) in waiting {
+                if handle.mark_item(&task, &item).is_err() {
+                    continue;
+                }
+                handle.0.unsynced.lock().unwrap_or_else(PoisonError::into_inner).remove(&task);
+            }
+            Ok(())
+        });
+        if let Err(error) = retried.await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "milestones were not kept in step");
+        }
+    }
+}
+
+/// Notes with a task's completion that its item is to be marked.
+pub(super) fn put_waiting(transaction: &mut Transaction, task: &str, item: &str) -> Result<(), journal::Error> {
+    journal::put(transaction, SYNC, task, &json!({ "item": item }))
+}
+
+/// Tasks whose items are still to be marked.
+pub(super) fn unsynced(opened: &journal::Opened) -> Result<std::collections::BTreeMap<String, String>, journal::Error> {
+    #[derive(Deserialize)]
+    struct Waiting {
+        item: String,
+    }
+    let read = |record: &journal::Record| Ok((record.id.clone(), journal::body::<Waiting>(SYNC, record)?.item));
+    opened.records(SYNC)?.iter().map(read).collect()
+}

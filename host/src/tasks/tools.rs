@@ -1,0 +1,661 @@
+//! The tools by which agents, people and programs work on tasks: names, what they take, and what each does.
+
+use chela_taskfile::{Blocked, Change, Status, StepStatus, Task, is_good_id, one_line};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::machine::{Approval, Op, priority};
+use super::milestones::{Edit, Mark};
+use super::plans::Verdict;
+use super::{Error, Handle, Refused, View, blocking};
+use crate::id::{self, AgentId};
+use crate::lineage::Lineage;
+use crate::schema::Schema;
+
+const DESCRIPTION_CHARS_MAX: usize = 20_000;
+const LIST_MAX: usize = 500;
+
+/// A tool as a model is told of it.
+pub struct ToolSpec {
+    pub name: &'static str,
+    pub description: &'static str,
+    pub schema: fn() -> Schema,
+    /// Changes nothing.
+    pub reads: bool,
+}
+
+macro_rules! tools {
+    ($($name:literal $args:ident $reads:literal $description:literal,)*) => {
+        /// Every tool of this room.
+        pub const TOOLS: &[ToolSpec] = &[$(
+            ToolSpec { name: $name, description: $description, schema: Schema::of::<$args>, reads: $reads },
+        )*];
+    };
+}
+
+tools! {
+    "task_start" Start false "Begin a task. If one is in progress already, the new one waits as pending.",
+    "task_update" Update false "Note progress on a task, or change its steps.",
+    "task_complete" Complete false "Complete the task in progress. Refused while steps are open.",
+    "task_cancel" Cancel false "Cancel a task; `outcome: failed` if it was tried and cannot be done.",
+    "task_block" Block false "Say that a task cannot go on, why, and who can change that.",
+    "task_resume" Resume false "Go on with a blocked task.",
+    "task_approve" Approve false "Approve a task that waits for approval.",
+    "task_list" List true "List open tasks, of one agent or of the team.",
+    "task_status" One true "Show one task, finished ones too; the one in progress if none is named.",
+    "task_backlog_add" BacklogAdd false "Put a task into a backlog, one's own or that of `assignee`.",
+    "task_backlog_pick" BacklogPick false "Take the next task of the backlog: by priority, then by age.",
+    "plan_submit" PlanSubmit false "Hand in a plan for approval.",
+    "plan_approve" PlanApprove false "Approve a plan.",
+    "plan_reject" PlanReject false "Reject a plan, with a reason.",
+    "milestone_list" Nothing true "List milestones with their items.",
+    "milestone_create" MilestoneCreate false "Create a milestone.",
+    "milestone_update" MilestoneUpdate false "Change a milestone's title, status or due date.",
+    "milestone_item_add" ItemAdd false "Add an item to a milestone; `task_id` links it to a task.",
+    "milestone_item_set" ItemSet false "Set the status of a milestone's item.",
+    "todo_list" Nothing true "List todos.",
+    "todo_add" TodoAdd false "Add a todo.",
+    "todo_set" TodoSet false "Set the status of a todo.",
+}
+
+/// Arguments are checked against the schemas of these.
+macro_rules! arguments {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Deserialize, JsonSchema)]
+            #[serde(deny_unknown_fields)]
+            #[allow(clippy::empty_structs_with_brackets, reason = "one shape for all")]
+            struct $name { $($(#[$field_doc])* $field: $type,)* }
+        )*
+    };
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum PriorityWord {
+    Urgent,
+    High,
+    Medium,
+    Low,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    SetSteps,
+    AddStep,
+    CompleteStep,
+    StartStep,
+    SkipStep,
+    ReorderSteps,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum StepWord {
+    Pending,
+    InProgress,
+    Done,
+    Skipped,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum BlockKind {
+    Input,
+    Dependency,
+    External,
+    Error,
+    Limit,
+    Other,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum CancelOutcome {
+    Cancelled,
+    Failed,
+}
+
+/// `true`, or the word for it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(extend("x-advice" = "write true or \"true\""))]
+enum Flag {
+    #[allow(dead_code, reason = "a guard looks at it; the host only has to take it")]
+    Bool(bool),
+    #[allow(dead_code, reason = "likewise")]
+    Word(String),
+}
+
+arguments! {
+    Nothing {}
+    NewStep {
+        /// What is to be done, on one line.
+        content: String,
+        #[serde(default)]
+        status: Option<StepWord>,
+    }
+    Start {
+        /// What the task is about.
+        description: String,
+        #[serde(default)]
+        priority: Option<PriorityWord>,
+        /// What one has to know to do it.
+        #[serde(default)]
+        context: Option<String>,
+        /// Where it came from, such as a channel.
+        #[serde(default)]
+        source: Option<String>,
+        /// Ids of tasks that must be completed first.
+        #[serde(default)]
+        depends_on: Vec<String>,
+        /// `small`, `medium` or `large`.
+        #[serde(default)]
+        effort: Option<String>,
+        #[serde(default)]
+        start_date: Option<String>,
+        #[serde(default)]
+        due_date: Option<String>,
+        #[serde(default)]
+        milestone_item_id: Option<String>,
+        /// The work session it belongs to; else a new one.
+        #[serde(default)]
+        work_session_id: Option<String>,
+        #[serde(default)]
+        steps: Vec<NewStep>,
+        /// It waits for task_approve.
+        #[serde(default)]
+        requires_approval: bool,
+    }
+    Update {
+        /// The task in progress if left out.
+        #[serde(default)]
+        task_id: Option<String>,
+        /// A line for the task's progress.
+        #[serde(default)]
+        progress: Option<String>,
+        #[serde(default)]
+        action: Option<Action>,
+        /// For add_step.
+        #[serde(default)]
+        step_content: Option<String>,
+        /// For complete_step, start_step and skip_step; complete and skip take the one in progress if left out.
+        #[serde(default)]
+        step_id: Option<String>,
+        /// For reorder_steps: every step's id once.
+        #[serde(default)]
+        steps_order: Option<Vec<String>>,
+        /// For set_steps: the whole list.
+        #[serde(default)]
+        steps: Option<Vec<NewStep>>,
+    }
+    Complete {
+        #[serde(default)]
+        task_id: Option<String>,
+        /// What was achieved.
+        #[serde(default)]
+        summary: Option<String>,
+        /// Set to 'true' to complete even with open steps. Use sparingly.
+        #[serde(default)]
+        #[allow(dead_code, reason = "for the guard, which sees the arguments")]
+        force_complete: Option<Flag>,
+    }
+    Cancel {
+        #[serde(default)]
+        task_id: Option<String>,
+        #[serde(default)]
+        reason: Option<String>,
+        /// `failed` if it was tried and cannot be done.
+        #[serde(default)]
+        outcome: Option<CancelOutcome>,
+    }
+    Block {
+        #[serde(default)]
+        task_id: Option<String>,
+        /// What is in the way.
+        reason: String,
+        #[serde(default)]
+        kind: Option<BlockKind>,
+        /// Agents who can change it.
+        #[serde(default)]
+        unblocked_by: Vec<String>,
+        /// What they would have to do.
+        #[serde(default)]
+        unblock_action: Option<String>,
+    }
+    Resume {
+        /// The one that was blocked last if left out.
+        #[serde(default)]
+        task_id: Option<String>,
+        #[serde(default)]
+        progress: Option<String>,
+    }
+    Approve {
+        task_id: String,
+    }
+    List {
+        /// One's own if left out; `all` for the team.
+        #[serde(default)]
+        agent_id: Option<String>,
+        #[serde(default)]
+        status: Option<String>,
+        #[serde(default)]
+        limit: Option<usize>,
+    }
+    One {
+        #[serde(default)]
+        task_id: Option<String>,
+    }
+    BacklogAdd {
+        description: String,
+        #[serde(default)]
+        priority: Option<PriorityWord>,
+        #[serde(default)]
+        context: Option<String>,
+        #[serde(default)]
+        depends_on: Vec<String>,
+        #[serde(default)]
+        effort: Option<String>,
+        #[serde(default)]
+        due_date: Option<String>,
+        #[serde(default)]
+        milestone_item_id: Option<String>,
+        #[serde(default)]
+        work_session_id: Option<String>,
+        #[serde(default)]
+        steps: Vec<NewStep>,
+        /// The agent whose backlog it goes to; one's own if left out.
+        #[serde(default)]
+        assignee: Option<String>,
+    }
+    BacklogPick {
+        #[serde(default)]
+        task_id: Option<String>,
+    }
+    PlanSubmit {
+        #[serde(default)]
+        task_id: Option<String>,
+        /// The plan, as markdown.
+        body: String,
+    }
+    PlanApprove {
+        plan_id: String,
+    }
+    PlanReject {
+        plan_id: String,
+        reason: String,
+    }
+    MilestoneCreate {
+        title: String,
+        #[serde(default)]
+        description: Option<String>,
+        #[serde(default)]
+        due_date: Option<String>,
+    }
+    MilestoneUpdate {
+        milestone_id: String,
+        #[serde(default)]
+        title: Option<String>,
+        #[serde(default)]
+        status: Option<Mark>,
+        #[serde(default)]
+        due_date: Option<String>,
+    }
+    ItemAdd {
+        milestone_id: String,
+        title: String,
+        #[serde(default)]
+        task_id: Option<String>,
+    }
+    ItemSet {
+        item_id: String,
+        status: Mark,
+    }
+    TodoAdd {
+        title: String,
+    }
+    TodoSet {
+        todo_id: String,
+        status: Mark,
+    }
+}
+
+impl PriorityWord {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Urgent => "urgent",
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+}
+
+impl BlockKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Dependency => "dependency",
+            Self::External => "external",
+            Self::Error => "error",
+            Self::Limit => "limit",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl StepWord {
+    fn status(self) -> StepStatus {
+        match self {
+            Self::Pending => StepStatus::Pending,
+            Self::InProgress => StepStatus::InProgress,
+            Self::Done => StepStatus::Done,
+            Self::Skipped => StepStatus::Skipped,
+        }
+    }
+}
+
+fn set_steps(steps: Vec<NewStep>) -> Change {
+    Change::Set(steps.into_iter().map(|step| (step.content, step.status.map(StepWord::status))).collect())
+}
+
+impl Update {
+    fn change(&mut self) -> Result<Option<Change>, Refused> {
+        let needs = |field: &'static str| Refused::Needs { field };
+        let Some(action) = self.action else {
+            let given = self.step_content.is_some()
+                || self.step_id.is_some()
+                || self.steps.is_some()
+                || self.steps_order.is_some();
+            return if given { Err(needs("action")) } else { Ok(None) };
+        };
+        Ok(Some(match action {
+            Action::SetSteps => set_steps(self.steps.take().ok_or_else(|| needs("steps"))?),
+            Action::AddStep => Change::Add(self.step_content.take().ok_or_else(|| needs("step_content"))?),
+            Action::CompleteStep => Change::Complete(self.step_id.take()),
+            Action::SkipStep => Change::Skip(self.step_id.take()),
+            Action::StartStep => Change::Start(self.step_id.take().ok_or_else(|| needs("step_id"))?),
+            Action::ReorderSteps => Change::Reorder(self.steps_order.take().ok_or_else(|| needs("steps_order"))?),
+        }))
+    }
+}
+
+impl Handle {
+    /// Whether a tool may touch the task that its arguments name: another's only to look at it or to approve it.
+    pub fn may_touch(&self, agent: &AgentId, tool: &str, args: &Map<String, Value>) -> Result<(), Error> {
+        let own = [
+            "task_update",
+            "task_complete",
+            "task_cancel",
+            "task_block",
+            "task_resume",
+            "task_backlog_pick",
+            "plan_submit",
+        ];
+        let Some(id) = args.get("task_id").and_then(Value::as_str).filter(|_| own.contains(&tool)) else {
+            return Ok(());
+        };
+        match self.open(id) {
+            Some(view) if view.agent != *agent => Err(Error::NotYours { id: id.to_owned(), agent: view.agent.clone() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs a tool of [`TOOLS`] for an agent. The arguments have passed the tool's schema; `warnings` are those of the guards.
+    pub async fn run_tool(
+        &self,
+        agent: &AgentId,
+        tool: &str,
+        args: Map<String, Value>,
+        warnings: Vec<String>,
+        lineage: impl FnOnce(Option<String>) -> Lineage + Send + 'static,
+    ) -> Result<Map<String, Value>, Error> {
+        let (handle, agent, tool) = (self.clone(), agent.clone(), tool.to_owned());
+        blocking(move || handle.run(&agent, &tool, args, warnings, lineage)).await
+    }
+
+    fn run(
+        &self,
+        agent: &AgentId,
+        tool: &str,
+        args: Map<String, Value>,
+        warnings: Vec<String>,
+        lineage: impl FnOnce(Option<String>) -> Lineage,
+    ) -> Result<Map<String, Value>, Error> {
+        let done = |op: Op| self.act(agent, op).map(|decided| decided.answer);
+        let own = |id: Option<String>| id.map(|id| self.own_open(agent, &id).map(|view| view.id.clone())).transpose();
+        match tool {
+            "task_start" => {
+                let mut args: Start = parse(args)?;
+                let approval = if args.requires_approval { Approval::Needed } else { Approval::NotNeeded };
+                let steps = std::mem::take(&mut args.steps);
+                let lineage = lineage(args.work_session_id.take());
+                let mut task = self.new_task(agent, &args.description, lineage)?;
+                described(
+                    &mut task,
+                    args.priority,
+                    args.context,
+                    args.depends_on,
+                    args.effort,
+                    args.due_date,
+                    args.milestone_item_id,
+                );
+                task.source = args.source.map(|text| one_line(&text));
+                task.start = args.start_date.map(|text| one_line(&text));
+                planned(&mut task, steps)?;
+                done(Op::Start(Box::new(task), approval))
+            }
+            "task_update" => {
+                let mut args: Update = parse(args)?;
+                let change = args.change()?;
+                done(Op::Update { task: own(args.task_id)?, change, progress: args.progress })
+            }
+            "task_complete" => {
+                let args: Complete = parse(args)?;
+                done(Op::Complete { task: own(args.task_id)?, summary: args.summary, warnings })
+            }
+            "task_cancel" => {
+                let args: Cancel = parse(args)?;
+                let as_failed = args.outcome == Some(CancelOutcome::Failed);
+                done(Op::Cancel { task: own(args.task_id)?, reason: args.reason, as_failed })
+            }
+            "task_block" => {
+                let args: Block = parse(args)?;
+                let reason = one_line(&args.reason);
+                if reason.is_empty() {
+                    return Err(Refused::Needs { field: "reason" }.into());
+                }
+                let blocked = Blocked {
+                    reason,
+                    kind: args.kind.unwrap_or(BlockKind::Other).as_str().into(),
+                    unblocked_by: args.unblocked_by.iter().map(|name| one_line(&name.replace(',', " "))).collect(),
+                    action: args.unblock_action.map(|text| one_line(&text)).unwrap_or_default(),
+                    requests: 0,
+                    escalation: "none".into(),
+                };
+                done(Op::Block { task: own(args.task_id)?, blocked })
+            }
+            "task_resume" => {
+                let args: Resume = parse(args)?;
+                done(Op::Resume { task: own(args.task_id)?, progress: args.progress })
+            }
+            "task_approve" => {
+                let args: Approve = parse(args)?;
+                let view = self.open(&args.task_id).ok_or_else(|| unknown(&args.task_id))?;
+                let op = Op::Approve { task: args.task_id, by: agent.to_string() };
+                self.act(&view.agent, op).map(|decided| decided.answer)
+            }
+            "task_list" => self.list(agent, parse(args)?),
+            "task_status" => {
+                let args: One = parse(args)?;
+                let view = match args.task_id {
+                    Some(id) => self.find(&id).ok_or_else(|| unknown(&id))?,
+                    None => self.current(agent).map(|view| View::clone(&view)).ok_or(Refused::NoActive)?,
+                };
+                Ok(crate::bus::data(json!({ "success": true, "task": view.to_json() })))
+            }
+            "task_backlog_add" => {
+                let args: BacklogAdd = parse(args)?;
+                let assignee = args.assignee.as_deref().map(|id| self.agent_named(id)).transpose()?;
+                let owner = assignee.as_ref().unwrap_or(agent);
+                let lineage = lineage(args.work_session_id);
+                let mut task = self.new_task(agent, &args.description, lineage)?;
+                described(
+                    &mut task,
+                    args.priority,
+                    args.context,
+                    args.depends_on,
+                    args.effort,
+                    args.due_date,
+                    args.milestone_item_id,
+                );
+                task.assignee = assignee.as_ref().map(AgentId::to_string);
+                planned(&mut task, args.steps)?;
+                self.act(owner, Op::AddToBacklog(Box::new(task))).map(|decided| decided.answer)
+            }
+            "task_backlog_pick" => {
+                let args: BacklogPick = parse(args)?;
+                done(Op::PickFromBacklog { task: own(args.task_id)? })
+            }
+            "plan_submit" => {
+                let args: PlanSubmit = parse(args)?;
+                self.submit_plan(agent, args.task_id, &args.body)
+            }
+            "plan_approve" => {
+                let args: PlanApprove = parse(args)?;
+                self.decide_plan(&args.plan_id, Verdict::Approve, agent)
+            }
+            "plan_reject" => {
+                let args: PlanReject = parse(args)?;
+                self.decide_plan(&args.plan_id, Verdict::Reject { reason: args.reason }, agent)
+            }
+            "milestone_list" => self.milestones().map(crate::bus::data),
+            "todo_list" => self.todos().map(crate::bus::data),
+            other => self.edit_lists(edit_of(other, args)?),
+        }
+    }
+
+    fn agent_named(&self, id: &str) -> Result<AgentId, Error> {
+        let unknown = || Error::UnknownAgent(id.chars().take(80).collect());
+        let id: AgentId = id.parse().map_err(|_| unknown())?;
+        self.agent(&id).map(|_| id)
+    }
+
+    /// An open task that is the agent's own.
+    pub(super) fn own_open(&self, agent: &AgentId, id: &str) -> Result<std::sync::Arc<View>, Error> {
+        if !is_good_id(id) {
+            return Err(Refused::BadId(id.chars().take(128).collect()).into());
+        }
+        let view = self.open(id);
+        match view {
+            Some(view) if view.agent == *agent => Ok(view),
+            Some(view) => Err(Error::NotYours { id: id.to_owned(), agent: view.agent.clone() }),
+            None => match self.find(id) {
+                Some(over) => {
+                    let advice = "it is over; begin a new one with task_start";
+                    Err(Refused::Status { id: id.to_owned(), status: over.task.status.clone(), advice }.into())
+                }
+                None => Err(unknown(id)),
+            },
+        }
+    }
+
+    fn new_task(&self, by: &AgentId, description: &str, lineage: Lineage) -> Result<Task, Error> {
+        let now = self.0.parts.clock.now();
+        let chars = description.chars().count();
+        if description.trim().is_empty() {
+            return Err(Refused::Needs { field: "description" }.into());
+        }
+        if chars > DESCRIPTION_CHARS_MAX {
+            return Err(Refused::LongDescription { chars }.into());
+        }
+        let lines: Vec<&str> = description.trim().lines().map(str::trim_end).collect();
+        let mut task = Task::new(format!("task_{}", id::fresh(now).simple()), lines.join("\n"), now.to_string());
+        task.created_by = Some(by.to_string());
+        task.work_session = Some(lineage.work_session);
+        task.previous_work_session = lineage.previous;
+        Ok(task)
+    }
+
+    fn list(&self, agent: &AgentId, args: List) -> Result<Map<String, Value>, Error> {
+        let mut views = match args.agent_id.as_deref() {
+            Some("all") => self.all(),
+            Some(id) => self.of(&self.agent_named(id)?)?,
+            None => self.of(agent)?,
+        };
+        if let Some(status) = &args.status {
+            if matches!(Status::parse(status), Status::Other(_)) {
+                return Err(Refused::UnknownStatus(status.chars().take(64).collect()).into());
+            }
+            views.retain(|view| view.task.status.as_str() == status);
+        }
+        let total = views.len();
+        views.truncate(args.limit.unwrap_or(50).min(LIST_MAX));
+        let rows: Vec<Value> = views.iter().map(|view| view.to_json()).collect();
+        Ok(crate::bus::data(json!({ "success": true, "tasks": rows, "total": total })))
+    }
+}
+
+fn unknown(id: &str) -> Error {
+    Refused::Unknown(id.chars().take(128).collect()).into()
+}
+
+/// The schema has passed them; what a schema cannot tell is refused by name.
+fn parse<T: DeserializeOwned>(args: Map<String, Value>) -> Result<T, Error> {
+    serde_json::from_value(Value::Object(args)).map_err(|error| Refused::Arguments(error.to_string()).into())
+}
+
+fn described(
+    task: &mut Task,
+    wanted: Option<PriorityWord>,
+    context: Option<String>,
+    depends_on: Vec<String>,
+    effort: Option<String>,
+    due: Option<String>,
+    milestone_item: Option<String>,
+) {
+    let line = |text: Option<String>| text.map(|text| one_line(&text)).filter(|text| !text.is_empty());
+    task.priority = wanted.and_then(|word| priority(word.as_str())).unwrap_or(chela_taskfile::Priority::Medium);
+    let lines = |text: String| text.trim().lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+    task.context = context.map(lines).filter(|text| !text.is_empty());
+    task.depends_on = depends_on.iter().map(|id| one_line(id)).filter(|id| !id.is_empty()).collect();
+    (task.effort, task.due, task.milestone_item) = (line(effort), line(due), line(milestone_item));
+}
+
+fn planned(task: &mut Task, steps: Vec<NewStep>) -> Result<(), Error> {
+    if !steps.is_empty() {
+        set_steps(steps).apply(task).map_err(Refused::from)?;
+    }
+    Ok(())
+}
+
+fn edit_of(tool: &str, args: Map<String, Value>) -> Result<Edit, Error> {
+    Ok(match tool {
+        "milestone_create" => {
+            let args: MilestoneCreate = parse(args)?;
+            Edit::Create { title: args.title, description: args.description, due: args.due_date }
+        }
+        "milestone_update" => {
+            let args: MilestoneUpdate = parse(args)?;
+            Edit::Update { id: args.milestone_id, title: args.title, status: args.status, due: args.due_date }
+        }
+        "milestone_item_add" => {
+            let args: ItemAdd = parse(args)?;
+            Edit::AddItem { milestone: args.milestone_id, title: args.title, task: args.task_id }
+        }
+        "milestone_item_set" => {
+            let args: ItemSet = parse(args)?;
+            Edit::SetItem { item: args.item_id, status: args.status }
+        }
+        "todo_add" => Edit::AddTodo { title: parse::<TodoAdd>(args)?.title },
+        "todo_set" => {
+            let args: TodoSet = parse(args)?;
+            Edit::SetTodo { id: args.todo_id, status: args.status }
+        }
+        other => return Err(Refused::Arguments(format!("there is no tool {other}")).into()),
+    })
+}

@@ -1,0 +1,255 @@
+//! Every tool that an agent may call: the table, and the way of each call through schema and guards.
+//! Keeps true: no tool runs before its arguments fit its schema and every guard has let it pass; what a guard rewrote is checked again.
+//! Never: knows what a tool does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::bus::data;
+use crate::clock::Clock;
+use crate::event::{Event, Kind};
+use crate::id;
+use crate::lineage::{Lineage, Sources};
+use crate::monitor;
+use crate::plugins::{self, About, Decision};
+use crate::policy::{Actor, Block, Step, StepStatus, Task, ToolCall};
+use crate::schema::{Problem, Schema};
+use crate::session_key::SessionKey;
+use crate::settings;
+use crate::tasks::{self, TOOLS, View};
+
+/// Why a call gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("Tool not available: {0}")]
+    Unknown(String),
+    #[error("invalid {tool} args: {}", said(problems))]
+    Arguments { tool: &'static str, problems: Vec<Problem> },
+    #[error("no agent has the id {0:?}; `chela agents` lists them")]
+    UnknownAgent(String),
+    #[error("{0}")]
+    Failed(tasks::Error),
+}
+
+fn said(problems: &[Problem]) -> String {
+    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub tool: String,
+    pub args: Map<String, Value>,
+    pub session: SessionKey,
+}
+
+pub struct Options {
+    pub clock: Clock,
+    pub bus: crate::bus::Bus,
+    pub settings: settings::Handle,
+    pub plugins: plugins::Handle,
+    pub monitor: monitor::Handle,
+    pub tasks: tasks::Handle,
+}
+
+/// The way to the tools; cheap to clone.
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+struct Shared {
+    options: Options,
+    schemas: BTreeMap<&'static str, Schema>,
+}
+
+impl Handle {
+    pub fn new(options: Options) -> Self {
+        let schemas = TOOLS.iter().map(|tool| (tool.name, (tool.schema)())).collect();
+        Self(Arc::new(Shared { options, schemas }))
+    }
+
+    /// Every tool as a model is told of it.
+    pub fn list(&self) -> Vec<Value> {
+        let row = |tool: &tasks::ToolSpec| json!({ "name": tool.name, "description": tool.description, "parameters": self.0.schemas[tool.name].document() });
+        TOOLS.iter().map(row).collect()
+    }
+
+    /// Whether a tool of this name changes nothing.
+    pub fn reads(&self, tool: &str) -> bool {
+        TOOLS.iter().any(|known| known.name == tool && known.reads)
+    }
+
+    /// Calls a tool. What the tool itself refuses is an answer with `success: false`, for the model to read.
+    pub async fn invoke(&self, call: Call) -> Result<Map<String, Value>, Error> {
+        let shared = &self.0;
+        let name = TOOLS.iter().find(|tool| tool.name == call.tool).map(|tool| tool.name);
+        let name = name.ok_or_else(|| Error::Unknown(call.tool.chars().take(64).collect()))?;
+        let settings = shared.options.settings.current();
+        let agent = settings.config.agents.list.iter().find(|agent| agent.id == call.session.agent);
+        let agent = agent.ok_or_else(|| Error::UnknownAgent(call.session.agent.to_string()))?;
+        if call.session.is_subagent() {
+            return Ok(failed(&tasks::Error::SubAgent));
+        }
+        let problems = shared.schemas[name].problems(&Value::Object(call.args.clone()));
+        if !problems.is_empty() {
+            return Err(Error::Arguments { tool: name, problems });
+        }
+        // Before any guard, whose word would be noted in the task.
+        if let Err(error) = shared.options.tasks.may_touch(&agent.id, name, &call.args) {
+            return Ok(failed(&error));
+        }
+        let subject = self.subject(&call);
+        let actor =
+            Actor { id: agent.id.to_string(), role: agent.role.as_str().into(), session_key: call.session.to_string() };
+        let about = About {
+            task: subject.as_ref().map(|view| view.id.clone()),
+            work_session: subject.as_ref().and_then(|view| view.task.work_session.clone()),
+            agent: Some(agent.id.to_string()),
+            job: None,
+        };
+        let asked = ToolCall {
+            tool: name.into(),
+            arguments: call.args,
+            agent: actor,
+            task: subject.as_deref().map(policy_task),
+        };
+        let fits = |args: &Map<String, Value>| match shared.schemas[name].problems(&Value::Object(args.clone())) {
+            problems if problems.is_empty() => Ok(()),
+            problems => Err(said(&problems)),
+        };
+        match shared.options.plugins.before_tool_call(asked, &about, fits).await {
+            Decision::Blocked { guard, block } => Ok(self.blocked(name, &guard, block, subject.as_deref()).await),
+            Decision::Run { arguments, warnings } => self.run(&call.session, name, arguments, warnings).await,
+        }
+    }
+
+    async fn run(
+        &self,
+        session: &SessionKey,
+        tool: &'static str,
+        args: Map<String, Value>,
+        warnings: Vec<String>,
+    ) -> Result<Map<String, Value>, Error> {
+        let options = &self.0.options;
+        let explicit = args.get("work_session_id").and_then(Value::as_str).map(str::to_owned);
+        let over = match &explicit {
+            Some(id) => self.is_over(id).await,
+            None => false,
+        };
+        let fresh = id::fresh(options.clock.now());
+        let lineage = move |explicit: Option<String>| -> Lineage {
+            Sources { explicit, ..Sources::default() }.decide(|_| over, fresh)
+        };
+        let notes = (tool != "task_complete").then(|| warnings.clone()).unwrap_or_default();
+        let outcome = options.tasks.run_tool(&session.agent, tool, args, warnings, lineage).await;
+        match outcome {
+            Ok(mut answer) => {
+                if !notes.is_empty() {
+                    answer.entry("warning").or_insert_with(|| json!(notes.join("; ")));
+                }
+                Ok(answer)
+            }
+            Err(error) if error.is_callers() => Ok(failed(&error)),
+            Err(error) => {
+                tracing::error!(tool, error = &error as &dyn std::error::Error, "a tool could not do its work");
+                Err(Error::Failed(error))
+            }
+        }
+    }
+
+    /// Whether a work session gets no new work. One that nobody knows yet is new.
+    async fn is_over(&self, id: &str) -> bool {
+        let options = &self.0.options;
+        let kept = options.tasks.all().iter().any(|view| view.task.work_session.as_deref() == Some(id));
+        if kept {
+            return false;
+        }
+        match options.monitor.session(id.to_owned()).await {
+            Ok(found) => found.is_some_and(|session| session["status"] == "ARCHIVED"),
+            Err(error) => {
+                tracing::debug!(%error, id, "a work session's status could not be looked up; it is taken as going on");
+                false
+            }
+        }
+    }
+
+    /// The task that a call is about, as its guards are told.
+    fn subject(&self, call: &Call) -> Option<Arc<View>> {
+        let tasks = &self.0.options.tasks;
+        match call.args.get("task_id").and_then(Value::as_str) {
+            Some(id) => tasks.open(id),
+            None => tasks.current(&call.session.agent),
+        }
+    }
+
+    /// A guard has blocked a call: the task's progress says so, an event tells of it, and the caller learns what is left to do.
+    async fn blocked(&self, tool: &str, guard: &str, block: Block, subject: Option<&View>) -> Map<String, Value> {
+        let remaining: Vec<Value> = subject
+            .into_iter()
+            .flat_map(|view| &view.task.steps)
+            .filter(|step| block.remaining.contains(&step.id))
+            .map(|step| json!({ "id": step.id, "content": step.content, "status": step.status }))
+            .collect();
+        if let Some(view) = subject {
+            let line = match (guard, remaining.len()) {
+                ("stop-guard", left @ 1..) => format!("⚠ {tool} blocked by Stop Guard: {left} steps remaining"),
+                _ => format!("⚠ {tool} blocked by {guard}: {}", chela_taskfile::one_line(&block.reason)),
+            };
+            if let Err(error) = self.0.options.tasks.note(view.agent.clone(), view.id.clone(), line).await {
+                tracing::warn!(
+                    task = view.id,
+                    error = &error as &dyn std::error::Error,
+                    "a block is not in the task's progress"
+                );
+            }
+            if tool == "task_complete" {
+                self.tell_blocked(guard, &block, view, remaining.len());
+            }
+        }
+        data(json!({
+            "success": false,
+            "blocked_by": guard.replace('-', "_"),
+            "error": block.reason,
+            "remaining_steps": remaining,
+            "instructions": block.instructions,
+        }))
+    }
+
+    fn tell_blocked(&self, guard: &str, block: &Block, view: &View, remaining: usize) {
+        let mut facts = data(json!({
+            "taskId": view.id, "workSessionId": view.task.work_session, "guard": guard, "reason": block.reason,
+            "remainingSteps": remaining, "stepsProgress": view.task.steps_progress(),
+        }));
+        facts.retain(|_, value| !value.is_null());
+        let event =
+            Event::of(view.agent.as_ref(), Kind::ContinuationStopGuardBlocked, self.0.options.clock.now(), facts);
+        if let Err(error) = self.0.options.bus.emit_event(event) {
+            tracing::error!(error = &error as &dyn std::error::Error, "a block was not told");
+        }
+    }
+}
+
+fn failed(error: &tasks::Error) -> Map<String, Value> {
+    data(json!({ "success": false, "error": error.to_string() }))
+}
+
+fn policy_task(view: &View) -> Task {
+    let status = |status: chela_taskfile::StepStatus| match status {
+        chela_taskfile::StepStatus::Pending => StepStatus::Pending,
+        chela_taskfile::StepStatus::InProgress => StepStatus::InProgress,
+        chela_taskfile::StepStatus::Done => StepStatus::Done,
+        chela_taskfile::StepStatus::Skipped => StepStatus::Skipped,
+    };
+    let step = |step: &chela_taskfile::Step| Step {
+        id: step.id.clone(),
+        content: step.content.clone(),
+        status: status(step.status),
+    };
+    Task {
+        id: view.id.clone(),
+        description: view.task.description.clone(),
+        status: view.task.status.to_string(),
+        steps: view.task.steps.iter().map(step).collect(),
+    }
+}
