@@ -3,6 +3,8 @@
 //! is taken up and never destroyed. Never: decides whether a tool may be called.
 
 mod archive;
+mod edits;
+mod file;
 mod machine;
 mod milestones;
 mod plans;

@@ -276,7 +276,11 @@ fn every_operation_answers_as_the_document_says() {
         for (verb, operation) in operations.as_object().expect("operations") {
             for (id, expected) in [("there", "200"), ("never", "404")] {
                 let Some(url) = filled(path, id == "there") else { continue };
-                let body = if verb == "patch" { r#"{"collabCategory":"infra_ops"}"# } else { "" };
+                let body = match verb.as_str() {
+                    "patch" => r#"{"collabCategory":"infra_ops"}"#,
+                    "post" => r#"{"taskId":"task_20260213_oauth","agentId":"eden","progress":"확인"}"#,
+                    _ => "",
+                };
                 if id == "never" && !path.contains('{') {
                     continue;
                 }
@@ -308,6 +312,7 @@ fn filled(path: &str, there: bool) -> Option<String> {
         (false, _) => "never",
         (true, path) if path.starts_with("/api/agents/") => "eden",
         (true, path) if path.starts_with("/api/jobs/") => "run-9c41d2",
+        (true, path) if path.starts_with("/api/tasks/") => "task_20260213_oauth",
         (true, _) => session,
     };
     Some(path.replace("{id}", id).replace("{taskId}", if there { "task_20260213_oauth" } else { "task_never" }))

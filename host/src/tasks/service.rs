@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::store::id_of_name;
+use super::file::id_of_name;
 use super::{Error, Handle, blocking, record};
 use crate::journal::Transaction;
 use crate::watch::{Changed, Changes};

@@ -53,7 +53,20 @@ impl Merge {
         now.clone()
     }
 
+    /// A text of people: lines that both sides added are all kept.
+    fn text(&mut self, what: &str, was: &str, now: &str, edited: &str) -> String {
+        let [before, ours, theirs] = [was, now, edited].map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+        if now != was && edited != was && now != edited && is_within(&before, &ours) && is_within(&before, &theirs) {
+            return union(&before, &ours, &theirs).join("\n");
+        }
+        self.theirs(what, &was.to_owned(), &now.to_owned(), &edited.to_owned())
+    }
+
     fn task(&mut self, was: &Task, now: &Task, edited: &Task) -> Task {
+        let context = match (&was.context, &now.context, &edited.context) {
+            (Some(was), Some(now), Some(edited)) => Some(self.text("Context", was, now, edited)),
+            (was, now, edited) => self.theirs("Context", was, now, edited),
+        };
         let mut text =
             |what: &str, field: fn(&Task) -> &Option<String>| self.theirs(what, field(was), field(now), field(edited));
         let work_session = text("Work Session", |task| &task.work_session);
@@ -65,7 +78,6 @@ impl Merge {
         let due = text("Due", |task| &task.due);
         let source = text("Source", |task| &task.source);
         let milestone_item = text("Milestone Item", |task| &task.milestone_item);
-        let context = text("Context", |task| &task.context);
         Task {
             id: now.id.clone(),
             status: ours(&was.status, &now.status, &edited.status),
@@ -81,10 +93,10 @@ impl Merge {
             due,
             source,
             milestone_item,
-            description: self.theirs("Description", &was.description, &now.description, &edited.description),
+            description: self.text("Description", &was.description, &now.description, &edited.description),
             context,
             steps: self.steps(&was.steps, &now.steps, &edited.steps),
-            progress: progress(&was.progress, &now.progress, &edited.progress),
+            progress: union(&was.progress, &now.progress, &edited.progress),
             blocked: ours(&was.blocked, &now.blocked, &edited.blocked),
             outcome: ours(&was.outcome, &now.outcome, &edited.outcome),
             last_activity: ours(&was.last_activity, &now.last_activity, &edited.last_activity),
@@ -170,7 +182,13 @@ impl Merge {
         };
         for (key, section) in &now {
             let (was, now, edited) = (of(&was, key), Some(section.core().to_owned()), of(&edited, key));
-            let wanted = self.theirs(&format!("## {}", section.title()), &was, &now, &edited);
+            let what = format!("## {}", section.title());
+            let wanted = match (&was, &now, &edited) {
+                (Some(was), Some(now), Some(edited)) => Some(self.text(&what, was, now, edited)),
+                // Both began it: the lines of each.
+                (None, Some(now), Some(edited)) => Some(self.text(&what, "", now, edited)),
+                (was, now, edited) => self.theirs(&what, was, now, edited),
+            };
             match (wanted, edited) {
                 (wanted, edited) if wanted == edited => {}
                 (Some(text), Some(_)) => set_free(document, key, &text),
@@ -235,8 +253,14 @@ fn set_free(document: &mut Document, key: &str, text: &str) {
     }
 }
 
-/// The lines of both: the host's in their order, and each new one of the person after the line it was written below.
-fn progress(was: &[String], now: &[String], edited: &[String]) -> Vec<String> {
+/// Whether `lines` has every one of `some` in this order, so that it only added to them.
+fn is_within(some: &[String], lines: &[String]) -> bool {
+    let mut left = lines.iter();
+    some.iter().all(|wanted| left.any(|line| line == wanted))
+}
+
+/// The lines of both: ours in their order, and each new one of the person after the line it was written below.
+fn union(was: &[String], now: &[String], edited: &[String]) -> Vec<String> {
     let mut left: HashMap<&String, usize> = HashMap::new();
     was.iter().for_each(|line| *left.entry(line).or_default() += 1);
     let mut merged = now.to_vec();
@@ -334,6 +358,15 @@ mod tests {
             text.contains("- **Link:** x") && text.contains("## Ideas\n\ngood\n") && text.contains("Two"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn lines_that_both_added_to_a_text_are_all_kept() {
+        let ours = Document::parse(&BASE.replace("mine\n", "mine\none\n"));
+        let merged = merged(&ours, &BASE.replace("mine\n", "mine\ntwo\n").replace("One", "One\nmore"));
+        let text = merged.document.to_string();
+        assert!(text.contains("mine\ntwo\none\n") && text.contains("One\nmore\n"), "{text}");
+        assert_eq!(merged.conflicts, Vec::<String>::new());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod events;
 mod gateway;
 mod plugins;
+mod tasks;
 
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ fn main() -> Result<()> {
     let figures = match area.as_deref() {
         Some("plugins") => plugins::run(&binary, guests.as_deref())?,
         Some("events") => events::run(&binary)?,
+        Some("tasks") => tasks::run(&binary)?,
         other => bail!("there is no area {other:?}"),
     };
     println!("{figures}");

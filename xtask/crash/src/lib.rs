@@ -2,6 +2,7 @@
 //! Keeps true: what counts as lost, doubled or out of order is told by the log and by what the emitters were told, never by the gateway's own
 //! word. Never: kills a process that it did not start.
 
+pub mod editing;
 mod index;
 mod life;
 mod log;

@@ -1,3 +1,5 @@
+//! Every way a task may go, and every way it may not.
+
 use super::*;
 
 /// Tasks by name and status, in the order in which they were made; `x<y` is one that depends on another.

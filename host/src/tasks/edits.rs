@@ -1,0 +1,281 @@
+//! What people do to task files while the gateway works on them: taken up, merged, kept beside when it does not fit.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use chela_storage::{Draft, Mode};
+use chela_taskfile::{Document, Outcome, Status, Task, distance, merge};
+use serde_json::json;
+
+use super::file::{Read, contents, may_write};
+use super::machine::facts;
+use super::store::{Held, Place, Put, ROUNDS_MAX, Store, held_of};
+use super::{Error, archive};
+use crate::event::{Event, Kind};
+
+/// A file that is written in place counts as written when it has stood still for so long.
+const STILL: Duration = Duration::from_millis(60);
+const STILL_PATIENCE: Duration = Duration::from_secs(2);
+/// Files that were replaced stay open for so long, for whoever still writes to them.
+const LATE: Duration = Duration::from_secs(5);
+const LATE_MAX: usize = 256;
+
+/// A file that lost its name; somebody may still write to it.
+pub(super) struct Late {
+    task: String,
+    file: File,
+    known: Vec<u8>,
+    /// Other bytes, when they were first seen.
+    changed: Option<(Vec<u8>, Instant)>,
+    until: Instant,
+}
+
+impl Store {
+    /// Takes up what people did to a file since it was last read or written.
+    pub(super) fn sync(&mut self, id: &str) -> Result<(), Error> {
+        let Some(held) = self.held.get(id) else { return self.found(id) };
+        let (text, inode) = match self.read(id) {
+            Read::Gone => return self.removed(id),
+            Read::Unreadable { said, inode } => return self.unreadable(id, said, inode),
+            Read::Text { text, inode } => (text, inode),
+        };
+        if *text == *held.text {
+            if held.inode != inode
+                && let Some(held) = self.held.get_mut(id)
+            {
+                held.inode = inode;
+            }
+            return Ok(());
+        }
+        let (text, inode) = match inode == held.inode {
+            true => self.still(id)?.unwrap_or((text, inode)),
+            false => (text, inode),
+        };
+        self.absorb(id, text.as_bytes(), Some(inode), 0)
+    }
+
+    /// Waits until a file that is being written in place stands still.
+    fn still(&self, id: &str) -> Result<Option<(String, u64)>, Error> {
+        let from = Instant::now();
+        let (mut last, mut since) = (None, Instant::now());
+        while from.elapsed() < STILL_PATIENCE {
+            let facts = fs::metadata(self.path(id))
+                .ok()
+                .map(|facts| (facts.len(), facts.mtime(), facts.mtime_nsec(), facts.ino()));
+            if facts != last {
+                (last, since) = (facts, Instant::now());
+            } else if since.elapsed() >= STILL {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        match self.read(id) {
+            Read::Text { text, inode } => Ok(Some((text, inode))),
+            Read::Unreadable { .. } | Read::Gone => Ok(None),
+        }
+    }
+
+    /// A file that was not there when we last looked.
+    fn found(&mut self, id: &str) -> Result<(), Error> {
+        let read = self.read(id);
+        if matches!(read, Read::Gone) {
+            return Ok(());
+        }
+        self.held.insert(id.to_owned(), held_of(id, read));
+        self.show(id);
+        self.write_current();
+        Ok(())
+    }
+
+    fn unreadable(&mut self, id: &str, said: String, inode: u64) -> Result<(), Error> {
+        if let Some(held) = self.held.get_mut(id) {
+            held.problem = Some(said);
+            held.inode = inode;
+        }
+        self.show(id);
+        Ok(())
+    }
+
+    /// Makes a saved text and ours one. With `inode` it is what the file says now.
+    pub(super) fn absorb(&mut self, id: &str, bytes: &[u8], inode: Option<u64>, round: usize) -> Result<(), Error> {
+        let Ok(theirs) = std::str::from_utf8(bytes) else {
+            return self.keep_aside(id, bytes, &["everything: it is not UTF-8".to_owned()]);
+        };
+        let Some(held) = self.held.get(id).cloned() else { return Ok(()) };
+        let was_malformed = held.problem.is_some() && inode.is_some();
+        // An empty save is somebody's half-way state, not an edit.
+        if theirs.trim().is_empty() {
+            return Ok(());
+        }
+        let base = self.nearest(id, &held, theirs)?;
+        let ours = Document::parse(&held.text);
+        let merged = merge(&Document::parse(&base), &ours, &Document::parse(theirs));
+        if !merged.conflicts.is_empty() {
+            self.keep_aside(id, bytes, &merged.conflicts)?;
+        }
+        let text = merged.document.to_string();
+        let (before, after) = (held.task.clone(), merged.document.task());
+        if text == *held.text && !was_malformed {
+            return if inode.is_some() { self.rewrite(id, theirs.into(), round) } else { Ok(()) };
+        }
+        let ts = self.parts.clock.now();
+        let kind = match &after.status {
+            status if *status == before.status => Kind::TaskUpdated,
+            Status::Completed => Kind::TaskCompleted,
+            Status::Cancelled => Kind::TaskCancelled,
+            Status::Failed => Kind::TaskFailed,
+            Status::Abandoned => Kind::TaskAbandoned,
+            _ => Kind::TaskUpdated,
+        };
+        let more = json!({ "source": "file", "action": "edited" });
+        let told = vec![Event::of(self.agent.as_ref(), kind, ts, facts(&after, more))];
+        let milestone = after.milestone_item.clone().filter(|_| kind == Kind::TaskCompleted);
+        let file = match inode {
+            Some(inode) if text == theirs => Place::There { inode },
+            Some(_) => Place::Instead(theirs.into()),
+            None => Place::Instead(held.text.clone()),
+        };
+        self.put(vec![Put { id: id.to_owned(), text, told, file, milestone }], round)?;
+        let ended = self.held.get(id).is_some_and(|held| held.problem.is_none() && held.task.status.is_terminal());
+        if ended {
+            self.archive(id)?;
+        }
+        self.write_current();
+        Ok(())
+    }
+
+    /// The version that a saved text shares the most with: what its editor began from.
+    fn nearest(&self, id: &str, held: &Held, theirs: &str) -> Result<String, Error> {
+        let mut nearest = (distance(&held.text, theirs), held.text.to_string());
+        if let Some(versions) = &held.versions {
+            for text in versions.texts(&self.parts.journal, &self.record_id(id))? {
+                let far = distance(&text, theirs);
+                if far < nearest.0 {
+                    nearest = (far, text);
+                }
+            }
+        }
+        Ok(nearest.1)
+    }
+
+    /// Puts our text back where a file says an older one.
+    fn rewrite(&mut self, id: &str, expected: Arc<str>, round: usize) -> Result<(), Error> {
+        let path = self.path(id);
+        let Some(text) = self.held.get(id).map(|held| held.text.clone()) else { return Ok(()) };
+        may_write(&path)?;
+        let write = || -> io::Result<(u64, chela_storage::Replaced)> {
+            let draft = Draft::write(&path, text.as_bytes(), Mode::Private)?;
+            draft.flush()?;
+            let inode = draft.inode()?;
+            Ok((inode, draft.exchange(&path)?))
+        };
+        let (inode, out) = write().map_err(|cause| Error::file("write", &path, cause))?;
+        if let Some(held) = self.held.get_mut(id) {
+            held.inode = inode;
+        }
+        if out.bytes != expected.as_bytes() && round < ROUNDS_MAX {
+            return self.absorb(id, &out.bytes, None, round + 1);
+        }
+        self.keep_late(id, out.file, expected.as_bytes().to_vec());
+        Ok(())
+    }
+
+    pub(super) fn keep_late(&mut self, id: &str, file: File, known: Vec<u8>) {
+        if self.late.len() >= LATE_MAX {
+            self.late.remove(0);
+        }
+        self.late.push(Late { task: id.to_owned(), file, known, changed: None, until: Instant::now() + LATE });
+    }
+
+    /// Looks for what was written to files that have lost their name.
+    pub(super) fn look_at_late(&mut self) -> Result<(), Error> {
+        let now = Instant::now();
+        let mut whole = Vec::new();
+        self.late.retain_mut(|late| {
+            let bytes = contents(&late.file);
+            match (&mut late.changed, bytes) {
+                (_, Some(bytes)) if bytes.is_empty() || bytes == late.known => late.changed = None,
+                (Some((seen, since)), Some(bytes)) if *seen == bytes => {
+                    if since.elapsed() >= STILL {
+                        whole.push((late.task.clone(), bytes));
+                        return false;
+                    }
+                }
+                (changed, Some(bytes)) => *changed = Some((bytes, now)),
+                (_, None) => return false,
+            }
+            late.changed.is_some() || now < late.until
+        });
+        for (id, bytes) in whole {
+            self.absorb(&id, &bytes, None, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Whether somebody may still write to a file without a name.
+    pub(super) fn waits_for_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// Keeps a text that could not be merged, beside its task, and tells of it.
+    pub(super) fn keep_aside(&self, id: &str, bytes: &[u8], parts: &[String]) -> Result<(), Error> {
+        let now = self.parts.clock.now();
+        let stamp = now.to_string().replace([':', '.'], "-");
+        let name = (0..100).map(|n| {
+            if n == 0 { format!("{id}.conflict-{stamp}.md") } else { format!("{id}.conflict-{stamp}-{n}.md") }
+        });
+        for name in name {
+            let path = self.folder.join("tasks").join(&name);
+            match chela_storage::create_new(&path, bytes, Mode::Private) {
+                Ok(()) => {
+                    tracing::warn!(task = id, file = %path.display(), parts = ?parts, "an edit did not fit what came meanwhile; it is kept beside the task");
+                    let task = self.held.get(id).map(|held| held.task.clone());
+                    let more =
+                        json!({ "source": "file", "action": "conflict", "conflict": { "file": name, "parts": parts } });
+                    if let Some(task) = task {
+                        self.tell(Event::of(self.agent.as_ref(), Kind::TaskUpdated, now, facts(&task, more)));
+                    }
+                    return Ok(());
+                }
+                Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {}
+                Err(cause) => return Err(Error::file("write", &path, cause)),
+            }
+        }
+        Err(Error::file("write", &self.path(id), io::Error::from(ErrorKind::AlreadyExists)))
+    }
+
+    /// A person has taken a task's file away: the task is cancelled, and its text kept with the finished ones.
+    pub(super) fn removed(&mut self, id: &str) -> Result<(), Error> {
+        let Some(held) = self.held.remove(id) else { return Ok(()) };
+        let mut task = Task::clone(&held.task);
+        let mut document = Document::parse(&held.text);
+        if !task.status.is_terminal() {
+            let reason = "its file was removed by hand".to_owned();
+            task.status = Status::Cancelled;
+            task.outcome = Some(Outcome { kind: "cancelled".into(), summary: String::new(), reason });
+            task.last_activity = self.now();
+            document.update(&task);
+        }
+        archive::append(&self.folder, id, &document, self.parts.clock.now())
+            .map_err(|(path, cause)| Error::file("write", &path, cause))?;
+        let ts = self.parts.clock.now();
+        let more = json!({ "source": "file", "action": "removed", "reason": "its file was removed by hand" });
+        self.tell(Event::of(self.agent.as_ref(), Kind::TaskCancelled, ts, facts(&task, more)));
+        self.over.extend(held.versions.map(|versions| (id.to_owned(), versions)));
+        self.shown.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.write_current();
+        Ok(())
+    }
+
+    /// Looks at every file.
+    pub(super) fn sync_all(&mut self) -> Result<(), Error> {
+        let mut ids = self.ids_on_disk()?;
+        ids.extend(self.held.keys().cloned());
+        ids.sort();
+        ids.dedup();
+        ids.iter().try_for_each(|id| self.sync(id))
+    }
+}
