@@ -15,6 +15,7 @@ mod tools;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use chela_taskfile::{Status, Task};
@@ -154,6 +155,8 @@ struct Agent {
     folder: PathBuf,
     store: Mutex<Store>,
     shown: Shown,
+    /// Whether the store has something to look after.
+    waits: Arc<AtomicBool>,
 }
 
 impl Agent {
@@ -219,7 +222,9 @@ impl Handle {
                 shown.clone(),
                 known.unwrap_or_default(),
             )?;
-            let agent = (agent.id.clone(), Arc::new(Agent { folder: folder.clone(), store: Mutex::new(store), shown }));
+            let waits = store.waits.clone();
+            let opened_agent = Agent { folder: folder.clone(), store: Mutex::new(store), shown, waits };
+            let agent = (agent.id.clone(), Arc::new(opened_agent));
             shared.agents.write().unwrap_or_else(PoisonError::into_inner).extend([agent]);
             opened.push(folder.join("tasks"));
         }
@@ -341,6 +346,11 @@ impl Handle {
 
     /// Tells the log and writes what is left. The room takes nothing more.
     pub async fn stop(&self) {
+        let handle = self.clone();
+        let looked = blocking(move || handle.agents().iter().try_for_each(|(_, agent)| agent.lock().look_after()));
+        if let Err(error) = looked.await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "an edit is taken up at the next start");
+        }
         if let Err(error) = service::tell_all(self).await {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
@@ -357,7 +367,10 @@ impl Handle {
     }
 }
 
-/// Work that waits for a disk, on a thread of its own.
+/// Work that waits for a disk. A thread that may wait does it itself: handing it over and being woken again takes longer than most of it.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Stopping))
+    match tokio::runtime::Handle::current().runtime_flavor() {
+        tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Stopping)),
+    }
 }

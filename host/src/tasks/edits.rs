@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -86,7 +87,7 @@ impl Store {
         }
         self.held.insert(id.to_owned(), held_of(id, read));
         self.show(id);
-        self.write_current();
+        self.stale_current();
         Ok(())
     }
 
@@ -138,12 +139,12 @@ impl Store {
             Some(_) => Place::Instead(theirs.into()),
             None => Place::Instead(held.text.clone()),
         };
-        self.put(vec![Put { id: id.to_owned(), text, told, file, milestone }], round)?;
+        self.put(vec![Put { id: id.to_owned(), text, told, file, task: None, milestone }], round)?;
         let ended = self.held.get(id).is_some_and(|held| held.problem.is_none() && held.task.status.is_terminal());
         if ended {
             self.archive(id)?;
         }
-        self.write_current();
+        self.stale_current();
         Ok(())
     }
 
@@ -187,11 +188,15 @@ impl Store {
         if self.late.len() >= LATE_MAX {
             self.late.remove(0);
         }
+        self.waits.store(true, Ordering::Relaxed);
         self.late.push(Late { task: id.to_owned(), file, known, changed: None, until: Instant::now() + LATE });
     }
 
-    /// Looks for what was written to files that have lost their name.
-    pub(super) fn look_at_late(&mut self) -> Result<(), Error> {
+    /// Writes the mirror of the active task, and looks for what was written to files that have lost their name.
+    pub(super) fn look_after(&mut self) -> Result<(), Error> {
+        if self.stale {
+            self.write_current();
+        }
         let now = Instant::now();
         let mut whole = Vec::new();
         self.late.retain_mut(|late| {
@@ -209,15 +214,11 @@ impl Store {
             }
             late.changed.is_some() || now < late.until
         });
+        self.waits.store(!self.late.is_empty(), Ordering::Relaxed);
         for (id, bytes) in whole {
             self.absorb(&id, &bytes, None, 0)?;
         }
         Ok(())
-    }
-
-    /// Whether somebody may still write to a file without a name.
-    pub(super) fn waits_for_late(&self) -> bool {
-        !self.late.is_empty()
     }
 
     /// Keeps a text that could not be merged, beside its task, and tells of it.
@@ -266,7 +267,7 @@ impl Store {
         self.tell(Event::of(self.agent.as_ref(), Kind::TaskCancelled, ts, facts(&task, more)));
         self.over.extend(held.versions.map(|versions| (id.to_owned(), versions)));
         self.shown.write().unwrap_or_else(PoisonError::into_inner).remove(id);
-        self.write_current();
+        self.stale_current();
         Ok(())
     }
 

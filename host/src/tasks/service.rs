@@ -1,6 +1,7 @@
 //! The loop of the room: takes up edits, looks after files that lost their name, and notes what the log has been told.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -11,7 +12,7 @@ use crate::journal::Transaction;
 use crate::watch::{Changed, Changes};
 
 /// An editor's save is several changes of a directory: they are looked at together.
-const GATHER: Duration = Duration::from_millis(50);
+const GATHER: Duration = Duration::from_millis(10);
 /// Between two looks at files that lost their name, and at milestones that could not be kept.
 const TICK: Duration = Duration::from_millis(100);
 /// Between two notes of what the log has been told.
@@ -100,17 +101,10 @@ impl Service {
     }
 
     async fn tick(&self, count: u32) {
-        let waits: Vec<_> = self
-            .handle
-            .agents()
-            .into_iter()
-            .filter(|(_, agent)| {
-                // A store at work looks by itself.
-                agent.store.try_lock().is_ok_and(|store| store.waits_for_late())
-            })
-            .collect();
+        let waits: Vec<_> =
+            self.handle.agents().into_iter().filter(|(_, agent)| agent.waits.load(Ordering::Relaxed)).collect();
         if !waits.is_empty() {
-            let looked = blocking(move || waits.iter().try_for_each(|(_, agent)| agent.lock().look_at_late()));
+            let looked = blocking(move || waits.iter().try_for_each(|(_, agent)| agent.lock().look_after()));
             report(looked.await, "an edit was not taken up");
         }
         if count % TOLD_EVERY == 0 {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use chela_storage::{Draft, Mode, make_private_dir, replace};
@@ -47,6 +48,10 @@ pub(super) struct Store {
     pub(super) held: BTreeMap<String, Held>,
     pub(super) shown: Shown,
     pub(super) late: Vec<Late>,
+    /// Whether there is anything to look after, for whoever looks without the lock.
+    pub(super) waits: Arc<AtomicBool>,
+    /// `CURRENT_TASK.md` is to be written.
+    pub(super) stale: bool,
     /// Tasks that are over; their records go when their events have reached the log.
     pub(super) over: Vec<(String, Versions)>,
     /// The last transaction of this store.
@@ -69,6 +74,8 @@ pub(super) struct Put {
     pub(super) text: String,
     pub(super) told: Vec<Event>,
     pub(super) file: Place,
+    /// What it says, where that is known.
+    pub(super) task: Option<Task>,
     /// The item to be marked because of it.
     pub(super) milestone: Option<String>,
 }
@@ -95,8 +102,18 @@ impl Store {
         let tasks = folder.join("tasks");
         make_private_dir(&tasks).map_err(|cause| Error::file("make", &tasks, cause))?;
         chela_storage::sweep(&tasks).map_err(|cause| Error::file("sweep", &tasks, cause))?;
-        let mut store =
-            Self { agent, folder, parts, held: BTreeMap::new(), shown, late: Vec::new(), over: Vec::new(), seq: 0 };
+        let mut store = Self {
+            agent,
+            folder,
+            parts,
+            held: BTreeMap::new(),
+            shown,
+            late: Vec::new(),
+            waits: Arc::default(),
+            stale: false,
+            over: Vec::new(),
+            seq: 0,
+        };
         let mut differing = Vec::new();
         for id in store.ids_on_disk()? {
             let versions = known.remove(&id);
@@ -182,7 +199,6 @@ impl Store {
 
     /// Lets something happen. `subject` is the task it is mostly about: its file is looked at first.
     pub(super) fn act(&mut self, op: Op, is_open: &dyn Fn(&str) -> Option<bool>) -> Result<Decided, Error> {
-        self.look_at_late()?;
         if let Some(id) = self.subject(&op) {
             self.sync(&id)?;
             if let Some(said) = self.held.get(&id).and_then(|held| held.problem.clone()) {
@@ -192,12 +208,12 @@ impl Store {
         let tasks: BTreeMap<String, Arc<Task>> = self.well().map(|(id, task)| (id.clone(), task.clone())).collect();
         let board = Board { tasks: &tasks, is_open, now: self.now() };
         let decided = board.decide(op)?;
-        let puts = decided.changed.iter().map(|changed| self.planned(changed)).collect::<Result<Vec<_>, Error>>()?;
+        let puts = decided.changed.iter().map(|changed| self.planned(changed)).collect();
         self.put(puts, 0)?;
         for changed in decided.changed.iter().filter(|changed| changed.task.status.is_terminal()) {
             self.archive(&changed.task.id)?;
         }
-        self.write_current();
+        self.stale_current();
         Ok(decided)
     }
 
@@ -219,7 +235,7 @@ impl Store {
         .filter(|id| self.held.contains_key(id))
     }
 
-    fn planned(&self, changed: &Changed) -> Result<Put, Error> {
+    fn planned(&self, changed: &Changed) -> Put {
         let id = changed.task.id.clone();
         let (text, file) = match self.held.get(&id) {
             Some(held) => {
@@ -232,7 +248,7 @@ impl Store {
         let ts = self.parts.clock.now();
         let told = changed.told.iter().map(|(kind, data)| Event::of(self.agent.as_ref(), *kind, ts, data.clone()));
         let milestone = changed.task.milestone_item.clone().filter(|_| changed.task.status == Status::Completed);
-        Ok(Put { id, text, told: told.collect(), file, milestone })
+        Put { id, text, told: told.collect(), file, task: Some(changed.task.clone()), milestone }
     }
 
     /// Writes changes that belong together: first all of them to the journal, then each to its file.
@@ -287,7 +303,12 @@ impl Store {
                 (_, Some(draft)) => draft.inode().unwrap_or(0),
                 (_, None) => 0,
             };
-            let held = held_of(&put.id, Read::Text { text: put.text, inode });
+            let held = match put.task {
+                Some(task) => {
+                    Held { text: put.text.into(), task: Arc::new(task), problem: None, inode, versions: None }
+                }
+                None => held_of(&put.id, Read::Text { text: put.text, inode }),
+            };
             let before = self.held.insert(put.id.clone(), Held { versions: Some(versions), ..held });
             self.show(&put.id);
             let Some(draft) = draft else { continue };
@@ -369,6 +390,12 @@ impl Store {
         self.shown.write().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), Arc::new(view));
     }
 
+    /// The mirror of the active task is behind.
+    pub(super) fn stale_current(&mut self) {
+        self.stale = true;
+        self.waits.store(true, Ordering::Relaxed);
+    }
+
     fn show_all(&self) {
         let all = self.held.iter().map(|(id, held)| (id.clone(), Arc::new(self.view(id, held)))).collect();
         *self.shown.write().unwrap_or_else(PoisonError::into_inner) = all;
@@ -378,8 +405,9 @@ impl Store {
         View { agent: self.agent.clone(), id: id.to_owned(), task: held.task.clone(), problem: held.problem.clone() }
     }
 
-    /// `CURRENT_TASK.md` mirrors the active task. It is derived: a failure to write it costs nothing but the mirror.
-    pub(super) fn write_current(&self) {
+    /// `CURRENT_TASK.md` mirrors the active task. It is derived and written behind: nobody waits for it.
+    pub(super) fn write_current(&mut self) {
+        self.stale = false;
         let path = self.folder.join("CURRENT_TASK.md");
         let active = active_of(self.well().map(|(_, task)| task)).map(|task| task.id.clone());
         let text = match active.as_ref().and_then(|id| self.held.get(id)) {

@@ -56,7 +56,7 @@ impl Draft {
 
     /// A power cut leaves the content whole from now on, wherever it is.
     pub fn flush(&self) -> io::Result<()> {
-        self.0.as_file().sync_all()
+        self.0.as_file().sync_data()
     }
 
     /// What tells its file from every other.

@@ -29,6 +29,10 @@ pub fn distance(one: &str, other: &str) -> usize {
 pub fn merge(base: &Document, ours: &Document, theirs: &Document) -> Merged {
     let mut merge = Merge { conflicts: Vec::new() };
     let [was, now, edited] = [base, ours, theirs].map(Document::task);
+    // The host writes this line with every change and people leave it alone: it tells that they began from something older still.
+    if was.last_activity != edited.last_activity {
+        return merge.additions(ours, &now, theirs, &edited);
+    }
     // The layout is the person's: what they see is what they saved, with what the host knows better.
     let mut document = theirs.clone();
     merge.free_text(base, ours, &mut document);
@@ -51,6 +55,65 @@ impl Merge {
             self.conflicts.push(what.to_owned());
         }
         now.clone()
+    }
+
+    /// What the person began from is not known: what they added is taken up, what else differs is told, and nothing is taken out.
+    fn additions(mut self, ours: &Document, now: &Task, theirs: &Document, edited: &Task) -> Merged {
+        let mut document = ours.clone();
+        let mut task = now.clone();
+        task.progress = union(&now.progress, &now.progress, &edited.progress);
+        task.steps.extend(edited.steps.iter().filter(|step| step.id.is_empty()).cloned());
+        name_all(&mut task.steps);
+        task.description = self.added("Description", &now.description, &edited.description);
+        let [context, theirs_context] = [now, edited].map(|task| task.context.clone().unwrap_or_default());
+        task.context = Some(self.added("Context", &context, &theirs_context)).filter(|text| !text.is_empty());
+        let [mine, yours] = [ours, theirs].map(free);
+        for (key, section) in yours {
+            match mine.iter().find(|(name, _)| *name == key) {
+                None => document.insert(document.sections.len(), section),
+                Some((_, known)) => {
+                    let text = self.added(&format!("## {}", section.title()), known.core(), section.core());
+                    if text != known.core() {
+                        set_free(&mut document, &key, &text);
+                    }
+                }
+            }
+        }
+        let labels = |document: &Document| {
+            let text = document.section(crate::document::Known::Metadata).map_or("", |section| section.core());
+            text.lines()
+                .filter_map(labels::parts)
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect::<Vec<_>>()
+        };
+        for (name, value) in labels(theirs) {
+            match document.label(&name) {
+                Some(known) if known == value || name.eq_ignore_ascii_case("Status") => {}
+                Some(_) => self.conflicts.push(name),
+                None if value.is_empty() => {}
+                None => document.set_label(&name, &value),
+            }
+        }
+        let mut said = document.task();
+        (said.progress, said.steps) = (task.progress, task.steps);
+        (said.description, said.context) = (task.description, task.context);
+        document.update(&said);
+        Merged { document, conflicts: self.conflicts }
+    }
+
+    /// A text with the lines that the other has more.
+    fn added(&mut self, what: &str, now: &str, edited: &str) -> String {
+        let [ours, theirs] = [now, edited].map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+        let new = theirs.iter().filter(|line| !ours.contains(line)).count();
+        if new == 0 {
+            return now.to_owned();
+        }
+        // An item of a list can be taken in; a line of a text cannot be told from one that was changed meanwhile.
+        if theirs.iter().chain(&ours).all(|line| line.is_empty() || line.starts_with("- ")) {
+            return union(&ours, &ours, &theirs).join("\n");
+        }
+        self.conflicts.push(what.to_owned());
+        now.to_owned()
     }
 
     /// A text of people: lines that both sides added are all kept.
@@ -161,20 +224,6 @@ impl Merge {
     fn free_text(&mut self, base: &Document, ours: &Document, document: &mut Document) {
         let head = self.theirs("the text above the sections", &base.head, &ours.head, &document.head);
         document.head = head;
-        let free = |document: &Document| -> Vec<(String, Section)> {
-            let mut seen: HashMap<String, usize> = HashMap::new();
-            let mut known = BTreeSet::new();
-            let mut found = Vec::new();
-            for section in &document.sections {
-                if section.known().is_some() && known.insert(section.known()) {
-                    continue;
-                }
-                let nth = seen.entry(section.title().to_owned()).or_default();
-                *nth += 1;
-                found.push((format!("{} {nth}", section.title()), section.clone()));
-            }
-            found
-        };
         let [was, now] = [base, ours].map(free);
         let edited = free(document);
         let of = |sections: &[(String, Section)], key: &str| {
@@ -235,6 +284,22 @@ impl Merge {
 /// The host's value, unless only the person changed it.
 fn ours<T: Clone + PartialEq>(was: &T, now: &T, edited: &T) -> T {
     if now == was { edited.clone() } else { now.clone() }
+}
+
+/// Sections that mean nothing here, each with a name of its own.
+fn free(document: &Document) -> Vec<(String, Section)> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut known = BTreeSet::new();
+    let mut found = Vec::new();
+    for section in &document.sections {
+        if section.known().is_some() && known.insert(section.known()) {
+            continue;
+        }
+        let nth = seen.entry(section.title().to_owned()).or_default();
+        *nth += 1;
+        found.push((format!("{} {nth}", section.title()), section.clone()));
+    }
+    found
 }
 
 fn set_free(document: &mut Document, key: &str, text: &str) {
@@ -358,6 +423,29 @@ mod tests {
             text.contains("- **Link:** x") && text.contains("## Ideas\n\ngood\n") && text.contains("Two"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn an_edit_of_a_version_that_nobody_has_any_more_takes_nothing_out() {
+        let base = host(BASE, |task| task.last_activity = "t5".into());
+        let ours = host(BASE, |task| {
+            Change::Add("c".into()).apply(task).expect("added");
+            task.progress.push("by the host".into());
+            task.last_activity = "t6".into();
+        });
+        let theirs = BASE
+            .replace("- Task started\n", "- Task started\n- by hand\n")
+            .replace("- [ ] (s2) b\n", "- [ ] (s2) b\n- [ ] new\n")
+            .replace("One", "Another")
+            .replace("- **Priority:** medium", "- **Priority:** high\n- **Due:** tomorrow");
+        let merged = merge(&base, &ours, &Document::parse(&theirs));
+        assert_eq!(merged.conflicts, ["Description", "Priority"]);
+        let expected = ours
+            .to_string()
+            .replace("- Task started\n", "- Task started\n- by hand\n")
+            .replace("- [ ] (s3) c\n", "- [ ] (s3) c\n- [ ] (s4) new\n")
+            .replace("- **Reviewer:** 소라\n", "- **Reviewer:** 소라\n- **Due:** tomorrow\n");
+        assert_eq!(merged.document.to_string(), expected);
     }
 
     #[test]

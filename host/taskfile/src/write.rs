@@ -12,7 +12,8 @@ impl Document {
     pub fn of(task: &Task) -> Self {
         let mut document = Self::parse(&format!("# Task: {}\n", task.id));
         document.section_mut(Known::Metadata);
-        document.set_metadata(task);
+        let now = document.task();
+        document.set_metadata(&now, task);
         // There also when they say nothing: people see where to write.
         document.section_mut(Known::Description);
         document.section_mut(Known::Progress);
@@ -27,7 +28,7 @@ impl Document {
     /// Makes the file say `task`; its title stays, and so does every line that does not differ.
     pub fn update(&mut self, task: &Task) {
         let now = self.task();
-        self.set_metadata(task);
+        self.set_metadata(&now, task);
         if now.description != task.description {
             self.section_mut(Known::Description).set_core(&escape(&task.description));
         }
@@ -43,7 +44,11 @@ impl Document {
         }
         if now.progress != task.progress {
             let section = self.section_mut(Known::Progress);
-            let text = with_items(section.core(), &task.progress);
+            let text = match task.progress.strip_prefix(&*now.progress) {
+                // The usual case, without a look at every line: more at the end of a list that nothing follows.
+                Some(more) if ends_in_item(section.core()) => with_more(section.core(), more),
+                _ => with_items(section.core(), &task.progress),
+            };
             section.set_core(&text);
         }
         if now.blocked != task.blocked {
@@ -69,24 +74,23 @@ impl Document {
         section.set_core(&text);
     }
 
-    fn set_metadata(&mut self, task: &Task) {
-        let now = self.task();
+    fn set_metadata(&mut self, now: &Task, task: &Task) {
         let list = |items: &[String]| (!items.is_empty()).then(|| items.join(", "));
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let pairs = [
             ("Status", text(now.status.as_str()), text(task.status.as_str())),
             ("Priority", text(now.priority.as_str()), text(task.priority.as_str())),
             ("Created", text(&now.created), text(&task.created)),
-            ("Work Session", now.work_session, task.work_session.clone()),
-            ("Previous Work Session", now.previous_work_session, task.previous_work_session.clone()),
-            ("Created By", now.created_by, task.created_by.clone()),
-            ("Assignee", now.assignee, task.assignee.clone()),
+            ("Work Session", now.work_session.clone(), task.work_session.clone()),
+            ("Previous Work Session", now.previous_work_session.clone(), task.previous_work_session.clone()),
+            ("Created By", now.created_by.clone(), task.created_by.clone()),
+            ("Assignee", now.assignee.clone(), task.assignee.clone()),
             ("Depends On", list(&now.depends_on), list(&task.depends_on)),
-            ("Effort", now.effort, task.effort.clone()),
-            ("Start", now.start, task.start.clone()),
-            ("Due", now.due, task.due.clone()),
-            ("Source", now.source, task.source.clone()),
-            ("Milestone Item", now.milestone_item, task.milestone_item.clone()),
+            ("Effort", now.effort.clone(), task.effort.clone()),
+            ("Start", now.start.clone(), task.start.clone()),
+            ("Due", now.due.clone(), task.due.clone()),
+            ("Source", now.source.clone(), task.source.clone()),
+            ("Milestone Item", now.milestone_item.clone(), task.milestone_item.clone()),
         ];
         for (label, now, wanted) in pairs {
             // A file that does not say its status or priority says it from the first change on.
@@ -173,6 +177,20 @@ fn with_steps(text: &str, wanted: &[Step]) -> String {
     let before = lines[..first].to_vec();
     let after = (first..lines.len()).filter(|at| !is_step(at)).map(|at| lines[at].clone());
     before.into_iter().chain(list).chain(after).collect::<Vec<_>>().join("\n")
+}
+
+fn ends_in_item(text: &str) -> bool {
+    let mut last = text.lines().rev().skip_while(|line| line.starts_with("  ") && !line.trim().is_empty());
+    last.next().is_some_and(|line| line.strip_prefix("- ").is_some_and(|item| !item.trim().is_empty()))
+}
+
+fn with_more(text: &str, more: &[String]) -> String {
+    let mut text = text.to_owned();
+    for item in more {
+        text.push_str("\n- ");
+        text.push_str(&item.replace('\n', "\n  "));
+    }
+    text
 }
 
 /// The text with these items: added at the end where the list has grown, else the whole list where the first one stood.

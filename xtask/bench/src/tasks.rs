@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use crate::gateway::{directory, start_in};
 use crate::{micros, rounded};
 
-const WRITES: usize = 400;
+const WRITES: usize = 300;
 const TASKS: usize = 10_000;
 const ROUNDS: usize = 5;
 const EDITING: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ fn updates(runtime: &Runtime, binary: &Path, figures: &mut Map<String, Value>) -
         let started = started.map_err(|error| anyhow!("{error}"))?;
         let id = started["taskId"].as_str().unwrap_or_default();
         let folder = dir.path().join("workspace-eden/tasks");
-        let (mut ours, mut plain, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let (mut ours, mut inside, mut plain, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for n in 0..WRITES {
             let from = Instant::now();
             let step = format!("s{}", n % 20 + 1);
@@ -54,6 +54,10 @@ fn updates(runtime: &Runtime, binary: &Path, figures: &mut Map<String, Value>) -
                 call("task_update", json!({ "action": "start_step", "step_id": step, "progress": "on" })).await;
             ours.push(from.elapsed());
             ensure!(answer.map_err(|error| anyhow!("{error}"))?["success"] == json!(true), "a change is taken");
+            let from = Instant::now();
+            let noted = app.tasks().note("eden".parse()?, id.to_owned(), "on".into()).await;
+            inside.push(from.elapsed());
+            noted.map_err(|error| anyhow!("{error}"))?;
             let text = fs::read(folder.join(format!("{id}.md")))?;
             bytes = text.len();
             let from = Instant::now();
@@ -63,9 +67,12 @@ fn updates(runtime: &Runtime, binary: &Path, figures: &mut Map<String, Value>) -
         fs::remove_file(folder.join("plain"))?;
         let (ours, plain) = (micros(&mut ours, 0.5), micros(&mut plain, 0.5));
         figures.insert("update_us".into(), json!(ours));
+        // Without schema and guards.
+        figures.insert("note_us".into(), json!(micros(&mut inside, 0.5)));
         figures.insert("raw_write_us".into(), json!(plain));
         figures.insert("update_ratio".into(), json!(rounded(ours / plain)));
         figures.insert("task_bytes".into(), json!(bytes));
+        eprintln!("  {}", Value::Object(figures.clone()));
         app.stop().await.map_err(|error| anyhow!("{error}"))
     })
 }

@@ -38,6 +38,9 @@ pub struct Edited {
     /// Readings of a file that was not whole.
     pub torn: u64,
     pub reads: u64,
+    /// What was lost, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
 }
 
 /// What the writers were told.
@@ -221,24 +224,27 @@ fn count(path: &Path, told: &Told, by_hand: &[String]) -> Result<Edited> {
         ..Edited::default()
     };
     report.edits = report.by_tools + report.by_hand;
-    let mut look = |found: usize| match found {
-        0 => report.edits_lost += 1,
+    let mut look = |what: &str, found: usize| match found {
+        0 => {
+            report.edits_lost += 1;
+            report.lost.push(what.to_owned());
+        }
         1 => {}
         _ => report.doubled += 1,
     };
     for line in &told.lines {
-        look(times(&text, &format!("- {line}")));
+        look(line, times(&text, &format!("- {line}")));
     }
     for (id, content) in &told.steps {
-        look(text.lines().filter(|line| line.ends_with(&format!("] ({id}) {content}"))).count());
+        look(content, text.lines().filter(|line| line.ends_with(&format!("] ({id}) {content}"))).count());
     }
     for id in &told.done {
-        look(text.lines().filter(|line| line.starts_with(&format!("- [x] ({id}) "))).count());
+        look(id, text.lines().filter(|line| line.starts_with(&format!("- [x] ({id}) "))).count());
     }
     for line in by_hand {
-        let line = format!("- {line}");
-        let found = times(&text, &line);
-        look(if found == 0 && beside.iter().any(|copy| times(copy, &line) > 0) { 1 } else { found });
+        let written = format!("- {line}");
+        let found = times(&text, &written);
+        look(line, if found == 0 && beside.iter().any(|copy| times(copy, &written) > 0) { 1 } else { found });
     }
     Ok(report)
 }
