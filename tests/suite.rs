@@ -36,6 +36,7 @@ mod cases {
     mod scripts;
     mod start;
     mod tasks_bad_input;
+    mod tasks_durable;
     mod tasks_editing;
     mod tasks_files;
     mod tasks_tools;

@@ -141,7 +141,8 @@ impl Handle {
         let lineage = move |explicit: Option<String>| -> Lineage {
             Sources { explicit, ..Sources::default() }.decide(|_| over, fresh)
         };
-        let notes = (tool != "task_complete").then(|| warnings.clone()).unwrap_or_default();
+        // A completion has them in the task's progress and in its answer already.
+        let notes = if tool == "task_complete" { Vec::new() } else { warnings.clone() };
         let outcome = options.tasks.run_tool(&session.agent, tool, args, warnings, lineage).await;
         match outcome {
             Ok(mut answer) => {

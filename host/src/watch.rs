@@ -147,7 +147,8 @@ pub enum Changed {
 }
 
 impl Changes {
-    pub fn new() -> Self {
+    /// Watches nothing yet.
+    pub fn start() -> Self {
         let (sender, names) = mpsc::channel(NAMES_MAX);
         let missed = Arc::new(AtomicBool::new(false));
         let seen = missed.clone();

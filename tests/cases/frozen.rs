@@ -106,6 +106,11 @@ fn a_change_of_a_frozen_type_is_noticed() {
     check("configure: func(json: string)", "configure: func(json: string, strict: bool)");
     check("roles: func", "kinds: func");
     check("world classifier", "world sorter");
+    check("remaining: list<string>,", "");
+    check("rewrite(string),", "rewrite(string), postpone(u64),");
+    check("session-key: string,", "session-key: string, team: string,");
+    check("skipped,", "skipped, waiting,");
+    check("before-tool-call: func(request: request)", "before-tool-call: func(request: request, dry: bool)");
     // What is not frozen yet may change.
     is_compatible("0.1.0", "policy", |text| text.replace("earlier: string,", "")).expect("a draft may change");
 }
@@ -166,6 +171,55 @@ fn check_classifier(host: &TestHost, language: &str, bytes: &[u8]) {
     let answered = host.block_on(host.plugins().roles(events));
     assert_eq!(answered.answer, [Role::Conversation, Role::Delegation], "{language}");
     assert!(answered.by.is_some(), "{language}");
+}
+
+/// What all guards of the corpus do, in whatever language.
+fn check_guard(host: &TestHost, language: &str, bytes: &[u8]) {
+    let file = host.dir.scratch().join(format!("careful-{language}.wasm"));
+    fs::write(&file, bytes).expect("written");
+    let load = |config: Value| host.load("guard:stop-guard", file.to_str().expect("UTF-8"), config);
+    let refused = load(json!({ "toll": "task_complete" })).expect_err("a word that it does not know");
+    assert!(refused.contains("refuses its configuration"), "{refused}");
+    let report = load(json!({ "tool": "task_complete" })).expect("it is loaded");
+    assert_eq!(report["outcome"], "serving", "{language}: {report}");
+    assert_eq!(host.slot("guard:stop-guard")["limits"]["cpuMs"], 40, "{language}");
+
+    let id = host.begin("eden", &["하나", "둘", "셋"]);
+    host.done("eden", "task_update", json!({ "action": "complete_step" }));
+    let blocked = host.tool("eden", "task_complete", json!({}));
+    assert_eq!(
+        (&blocked["error"], &blocked["instructions"]),
+        (&json!("task_complete is guarded"), &json!(["finish the steps"]))
+    );
+    let remaining: Vec<&Value> =
+        blocked["remaining_steps"].as_array().expect("steps").iter().map(|step| &step["id"]).collect();
+    assert_eq!(remaining, ["s2", "s3"], "{language}: {blocked}");
+    assert!(host.logged("guard:stop-guard").iter().any(|line| line == "2 open for eden"), "{language}");
+    host.done("eden", "task_update", json!({ "progress": "!tidy   정리한 줄 " }));
+    let long = host.done("eden", "task_update", json!({ "progress": "스무 글자보다 훨씬 더 긴 진행 기록입니다" }));
+    assert_eq!(long["warning"], "a long text", "{language}");
+    let text = host.dir.task_text("eden", &id);
+    assert!(text.contains("\n- 정리한 줄\n"), "{language}: {text}");
+    // Past its probation, so that saying no brings no older version back.
+    (0..20).for_each(|n| drop(host.done("eden", "task_update", json!({ "progress": format!("{n}") }))));
+    let failed = host.tool("eden", "task_update", json!({ "progress": "!refuse" }));
+    assert_eq!(
+        (&failed["success"], &failed["blocked_by"]),
+        (&json!(false), &json!("stop_guard")),
+        "{language}: a failed guard blocks"
+    );
+    host.done("eden", "task_cancel", json!({}));
+}
+
+#[test]
+fn guards_that_were_built_for_a_frozen_version_serve_in_every_language() {
+    let guard = json!({ "name": "stop-guard", "source": "builtin:stop-guard", "onFailure": "block", "limits": { "memoryMb": 128 } });
+    let host = TestHost::start_with(|config| config["plugins"]["guards"] = json!([guard]));
+    for (version, _) in frozen() {
+        for language in LANGUAGES {
+            check_guard(&host, language, &support::corpus(&version, &format!("guard-{language}")));
+        }
+    }
 }
 
 #[test]

@@ -20,16 +20,18 @@ const COMPONENTIZE_PY: &str = "componentize-py==0.25.0";
 pub fn run(toolchain: Toolchain) -> Result<()> {
     ensure!(is_on_path("zstd"), "`zstd` packs the corpus and is not here; install the package of that name");
     let wit = root().join(format!("wit/frozen/{VERSION}/policy"));
-    for (language, build) in [("rust", rust as Build), ("js", javascript), ("python", python)] {
-        let packed = path_of(&format!("classifier-{language}"));
-        if packed.is_file() {
-            println!("{} is there and stays as it is", packed.display());
-            continue;
+    for world in [World { name: "classifier", guest: "words" }, World { name: "guard", guest: "careful" }] {
+        for (language, build) in [("rust", rust as Build), ("js", javascript), ("python", python)] {
+            let packed = path_of(&format!("{}-{language}", world.name));
+            if packed.is_file() {
+                println!("{} is there and stays as it is", packed.display());
+                continue;
+            }
+            let component = build(toolchain, &wit, world)?;
+            fs::create_dir_all(packed.parent().context("a folder")?)?;
+            succeed(Command::new("zstd").args(["-q", "-19"]).arg(&component).arg("-o").arg(&packed))?;
+            println!("built {}", packed.display());
         }
-        let component = build(toolchain, &wit)?;
-        fs::create_dir_all(packed.parent().context("a folder")?)?;
-        succeed(Command::new("zstd").args(["-q", "-19"]).arg(&component).arg("-o").arg(&packed))?;
-        println!("built {}", packed.display());
     }
     Ok(())
 }
@@ -50,15 +52,22 @@ fn path_of(name: &str) -> PathBuf {
     root().join(format!("tests/corpus/{VERSION}/{name}.wasm.zst"))
 }
 
-/// Gives the file of a new component of the world `classifier`.
-type Build = fn(Toolchain, &Path) -> Result<PathBuf>;
-
-fn rust(toolchain: Toolchain, _wit: &Path) -> Result<PathBuf> {
-    guests::build(toolchain, Set::All)?;
-    Ok(target().join("guests/words.wasm"))
+/// A frozen world, and the guest that is its component in Rust; `tests/js` and `tests/python` have files of the world's name.
+#[derive(Clone, Copy)]
+struct World {
+    name: &'static str,
+    guest: &'static str,
 }
 
-fn javascript(_: Toolchain, wit: &Path) -> Result<PathBuf> {
+/// Gives the file of a new component of a world.
+type Build = fn(Toolchain, &Path, World) -> Result<PathBuf>;
+
+fn rust(toolchain: Toolchain, _wit: &Path, world: World) -> Result<PathBuf> {
+    guests::build(toolchain, Set::All)?;
+    Ok(target().join("guests").join(format!("{}.wasm", world.guest)))
+}
+
+fn javascript(_: Toolchain, wit: &Path, World { name, .. }: World) -> Result<PathBuf> {
     let folder = target().join("corpus/js");
     fs::create_dir_all(&folder)?;
     let npm = ["install", "--silent", "--no-fund", "--no-audit", COMPONENTIZE_JS];
@@ -66,27 +75,22 @@ fn javascript(_: Toolchain, wit: &Path) -> Result<PathBuf> {
     // Beside its packages: that is where node looks for them.
     fs::copy(root().join("tests/js/build.mjs"), folder.join("build.mjs"))?;
     let mut node = Command::new("node");
-    node.arg("build.mjs").arg(root().join("tests/js/classifier.js")).arg(wit).args(["classifier", "classifier.wasm"]);
+    let component = folder.join(format!("{name}.wasm"));
+    node.arg("build.mjs").arg(root().join(format!("tests/js/{name}.js"))).arg(wit).arg(name).arg(&component);
     succeed(node.current_dir(&folder))?;
-    Ok(folder.join("classifier.wasm"))
+    Ok(component)
 }
 
-fn python(_: Toolchain, wit: &Path) -> Result<PathBuf> {
+fn python(_: Toolchain, wit: &Path, World { name, .. }: World) -> Result<PathBuf> {
     let folder = target().join("corpus/python");
     fs::create_dir_all(&folder)?;
     succeed(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
     succeed(Command::new(folder.join("bin/pip")).args(["install", "--quiet", COMPONENTIZE_PY]))?;
-    fs::copy(root().join("tests/python/classifier.py"), folder.join("classifier.py"))?;
+    let source = format!("{name}.py");
+    fs::copy(root().join("tests/python").join(&source), folder.join(&source))?;
+    let component = folder.join(format!("{name}.wasm"));
     let mut tool = Command::new(folder.join("bin/componentize-py"));
-    tool.arg("-d").arg(wit).args([
-        "-w",
-        "classifier",
-        "componentize",
-        "--stub-wasi",
-        "classifier",
-        "-o",
-        "classifier.wasm",
-    ]);
+    tool.arg("-d").arg(wit).args(["-w", name, "componentize", "--stub-wasi", name, "-o"]).arg(&component);
     succeed(tool.current_dir(&folder))?;
-    Ok(folder.join("classifier.wasm"))
+    Ok(component)
 }

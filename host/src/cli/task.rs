@@ -209,16 +209,19 @@ enum Step {
 #[derive(Subcommand)]
 enum Backlog {
     /// Put a task into a backlog
-    Add {
-        description: String,
-        #[command(flatten)]
-        about: About,
-        /// The agent whose backlog it goes to
-        #[arg(long, value_name = "ID")]
-        assignee: Option<String>,
-    },
+    Add(Box<BacklogAdd>),
     /// Take the next by priority and age, or this one
     Pick { id: Option<String> },
+}
+
+#[derive(Args)]
+struct BacklogAdd {
+    description: String,
+    #[command(flatten)]
+    about: About,
+    /// The agent whose backlog it goes to
+    #[arg(long, value_name = "ID")]
+    assignee: Option<String>,
 }
 
 #[derive(Subcommand)]
@@ -375,8 +378,8 @@ impl Task {
             }
             What::Resume { of } => ("task_resume", given(json!({ "task_id": of.task }))),
             What::Approve { id } => ("task_approve", given(json!({ "task_id": id }))),
-            What::Backlog(Backlog::Add { description, about, assignee }) => {
-                ("task_backlog_add", about.args(&description, json!({ "assignee": assignee })))
+            What::Backlog(Backlog::Add(add)) => {
+                ("task_backlog_add", add.about.args(&add.description, json!({ "assignee": add.assignee })))
             }
             What::Backlog(Backlog::Pick { id }) => ("task_backlog_pick", given(json!({ "task_id": id }))),
             What::Plan(Plan::Submit { file, of }) => {

@@ -27,7 +27,7 @@ pub(super) struct Service {
 
 impl Service {
     pub(super) fn new(handle: Handle) -> Self {
-        let mut changes = Changes::new();
+        let mut changes = Changes::start();
         for (_, agent) in handle.agents() {
             changes.add(&agent.folder.join("tasks"));
         }
@@ -39,7 +39,7 @@ impl Service {
         // Real time: these are other people's editors, not our own clock's doing.
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut count = 0;
+        let mut count: u32 = 0;
         // What changed between the first reading and the watch.
         self.look(Changed::Anything).await;
         self.handle.retry_milestones().await;
@@ -107,10 +107,10 @@ impl Service {
             let looked = blocking(move || waits.iter().try_for_each(|(_, agent)| agent.lock().look_after()));
             report(looked.await, "an edit was not taken up");
         }
-        if count % TOLD_EVERY == 0 {
+        if count.is_multiple_of(TOLD_EVERY) {
             report(tell_all(&self.handle).await, "what the log was told is not noted");
         }
-        if count % MILESTONES_EVERY == 0 {
+        if count.is_multiple_of(MILESTONES_EVERY) {
             self.handle.retry_milestones().await;
         }
     }

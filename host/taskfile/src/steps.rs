@@ -99,10 +99,9 @@ impl Change {
 
 /// Gives an id to every step that a person wrote without one.
 pub(crate) fn name_all(steps: &mut [Step]) {
-    let mut next = next_number(steps);
-    for step in steps.iter_mut().filter(|step| step.id.is_empty()) {
-        step.id = format!("s{next}");
-        next += 1;
+    let next = next_number(steps);
+    for (step, n) in steps.iter_mut().filter(|step| step.id.is_empty()).zip(next..) {
+        step.id = format!("s{n}");
     }
 }
 
