@@ -189,7 +189,7 @@ pub fn start(
     }
     let shared = Arc::new(Shared {
         dir,
-        parts: Parts { journal, bus, clock },
+        parts: Parts { journal, bus, clock, busy: Arc::default() },
         settings,
         agents: RwLock::default(),
         known: Mutex::new(known),
@@ -266,6 +266,13 @@ impl Handle {
             .find_map(|(_, agent)| agent.shown.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned())
     }
 
+    /// Like [`Handle::open`], an agent's own before another's of the same name.
+    pub fn open_for(&self, agent: &AgentId, id: &str) -> Option<Arc<View>> {
+        let own = self.agent(agent).ok()?;
+        let own = own.shown.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        own.or_else(|| self.open(id))
+    }
+
     /// A task of anybody by its id, finished ones too. Reads files: not for an async thread.
     pub fn find(&self, id: &str) -> Option<View> {
         if let Some(open) = self.open(id) {
@@ -304,15 +311,30 @@ impl Handle {
     fn act(&self, agent: &AgentId, op: Op) -> Result<Decided, Error> {
         let known = self.agent(agent)?;
         let decided = known.lock().act(op, &|id| self.is_open(id))?;
-        let ended = decided.changed.iter().filter(|changed| changed.task.status.is_terminal());
-        for task in ended.map(|changed| &changed.task) {
+        self.settle(&known);
+        Ok(decided)
+    }
+
+    /// Looks after tasks that ended: what waited for them may start, and milestones are marked. Whether there were any.
+    fn settle(&self, agent: &Agent) -> bool {
+        let ended = std::mem::take(&mut agent.lock().ended);
+        for task in &ended {
             self.close(&task.id);
             self.start_dependents(&task.id);
             if task.status == Status::Completed {
                 self.sync_milestone(task);
             }
         }
-        Ok(decided)
+        !ended.is_empty()
+    }
+
+    /// Like [`Handle::settle`] for tasks that a person ended: nobody has started the next one yet.
+    fn settle_and_fill(&self, id: &AgentId, agent: &Agent) {
+        if self.settle(agent)
+            && let Err(error) = self.act(id, Op::Fill)
+        {
+            tracing::warn!(agent = %id, error = &error as &dyn std::error::Error, "the next task was not started");
+        }
     }
 
     /// What waited for a task may start now, whoever has it.
@@ -347,7 +369,17 @@ impl Handle {
     /// Tells the log and writes what is left. The room takes nothing more.
     pub async fn stop(&self) {
         let handle = self.clone();
-        let looked = blocking(move || handle.agents().iter().try_for_each(|(_, agent)| agent.lock().look_after()));
+        let looked = blocking(move || {
+            // An edit counts once it has been seen twice.
+            for _ in 0..3 {
+                handle.agents().iter().try_for_each(|(_, agent)| agent.lock().look_after())?;
+                if !handle.agents().iter().any(|(_, agent)| agent.lock().has_news()) {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(80));
+            }
+            Ok(())
+        });
         if let Err(error) = looked.await {
             tracing::warn!(error = &error as &dyn std::error::Error, "an edit is taken up at the next start");
         }

@@ -119,8 +119,20 @@ impl Handle {
             problems => Err(said(&problems)),
         };
         match shared.options.plugins.before_tool_call(asked, &about, fits).await {
-            Decision::Blocked { guard, block } => Ok(self.blocked(name, &guard, block, subject.as_deref()).await),
-            Decision::Run { arguments, warnings } => self.run(&call.session, name, arguments, warnings).await,
+            Decision::Blocked { guard, block } => {
+                // What a guard says about another's task is not written there.
+                let own = subject.as_deref().filter(|view| view.agent == call.session.agent);
+                Ok(self.blocked(name, &guard, block, own).await)
+            }
+            Decision::Run { mut arguments, warnings } => {
+                // What was judged is what runs, also if another task is active by now.
+                if let (Some(view), true) =
+                    (&subject, ["task_update", "task_complete", "task_cancel", "task_block"].contains(&name))
+                {
+                    arguments.entry("task_id").or_insert_with(|| json!(view.id));
+                }
+                self.run(&call.session, name, arguments, warnings).await
+            }
         }
     }
 
@@ -179,7 +191,7 @@ impl Handle {
     fn subject(&self, call: &Call) -> Option<Arc<View>> {
         let tasks = &self.0.options.tasks;
         match call.args.get("task_id").and_then(Value::as_str) {
-            Some(id) => tasks.open(id),
+            Some(id) => tasks.open_for(&call.session.agent, id),
             None => tasks.current(&call.session.agent),
         }
     }

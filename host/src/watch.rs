@@ -159,6 +159,8 @@ impl Changes {
                 paths.into_iter().any(|path| matches!(sender.try_send(path), Err(mpsc::error::TrySendError::Full(_))));
             if all || full {
                 seen.store(true, Ordering::Relaxed);
+                // Names nothing, and wakes whoever waits; where the queue is full, they are awake.
+                let _ = sender.try_send(PathBuf::new());
             }
         };
         let watcher = notify::recommended_watcher(told).inspect_err(|error| not_watched(error, Path::new(""))).ok();

@@ -85,7 +85,7 @@ fn what_was_acknowledged_is_there_once_after_a_kill() {
 
 #[test]
 fn a_full_disk_is_refused_with_nothing_half_written_and_work_goes_on_when_there_is_room() {
-    if !have("unshare") {
+    if !have("mounts") {
         return;
     }
     let dir = TestDir::with_config(|_| {});

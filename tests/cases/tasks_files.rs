@@ -212,3 +212,78 @@ fn events_that_a_crash_kept_from_the_log_are_told_at_the_next_start_and_known_on
         .expect("told");
     assert_eq!(event["id"], json!(format!("task:eden/{id}:2")));
 }
+
+#[test]
+fn a_save_that_cannot_be_read_is_listed_and_left_alone_until_it_is_mended() {
+    let host = TestHost::start();
+    let id = host.begin("eden", &["a", "b"]);
+    let text = host.dir.task_text("eden", &id);
+    for (broken, said) in [
+        (text.replace("- [ ] (s2) b\n", "- [ ] (s2) b\n- [ ] (s2) copied\n"), "step s2 is there twice"),
+        (text.replace("- **Status:** in_progress\n", ""), "there is no status"),
+        (text.replace(&format!("# Task: {id}"), "# Task: task_other"), "the title says"),
+    ] {
+        host.dir.save_task_by_rename("eden", &id, &broken);
+        let problem = eventually("it is listed", || host.task(&id)["problem"].as_str().map(str::to_owned));
+        assert!(problem.contains(said), "{problem}");
+        let (status, _) = host.invoke(
+            &json!({ "tool": "task_update", "args": { "task_id": id, "progress": "x" }, "sessionKey": "eden" }),
+        );
+        assert_eq!(status, 500);
+        assert_eq!(host.dir.task_text("eden", &id), broken, "nobody touches it");
+        host.dir.save_task_by_rename("eden", &id, &text);
+        eventually("it is mended", || host.task(&id).get("problem").is_none().then_some(()));
+    }
+    complete(&host);
+    assert_eq!(copies(&host.dir), Vec::<String>::new());
+}
+
+#[test]
+fn a_file_that_is_seen_while_it_is_being_made_is_taken_as_it_is_in_the_end() {
+    let host = TestHost::start();
+    let whole = "# Task: task_slow\n\n## Metadata\n\n- **Status:** pending\n\n## Description\n\n천천히\n\n## Steps\n\n- [ ] (s1) a\n\n## Last Activity\n\n2026-02-13T12:30:00.000Z\n";
+    host.dir.save_task("eden", "task_slow", "");
+    std::thread::sleep(Duration::from_millis(150));
+    host.dir.save_task("eden", "task_slow", &whole[..40]);
+    std::thread::sleep(Duration::from_millis(250));
+    host.dir.save_task("eden", "task_slow", whole);
+    let task =
+        eventually("it is a task", || Some(host.get("/api/tasks/task_slow").1).filter(|task| task["steps"].is_array()));
+    assert_eq!((&task["description"], task.get("problem")), (&json!("천천히"), None));
+    assert_eq!(host.dir.task_text("eden", "task_slow"), whole);
+    assert_eq!(copies(&host.dir), Vec::<String>::new());
+}
+
+#[test]
+fn a_task_that_a_person_ends_makes_room_for_the_next_and_for_those_that_waited() {
+    let host = TestHost::start();
+    let first = host.begin("eden", &[]);
+    let next =
+        host.done("eden", "task_start", json!({ "description": "다음" }))["taskId"].as_str().expect("an id").to_owned();
+    let waiting = host.done("seum", "task_start", json!({ "description": "뒤", "depends_on": [first] }));
+    let text = host.dir.task_text("eden", &first);
+    host.dir.save_task("eden", &first, &text.replace("in_progress", "completed"));
+    eventually("the next one starts", || (host.task(&next)["status"] == "in_progress").then_some(()));
+    let waiting = waiting["taskId"].as_str().expect("an id").to_owned();
+    eventually("what waited starts", || (host.task(&waiting)["status"] == "in_progress").then_some(()));
+}
+
+#[test]
+fn one_file_that_cannot_be_taken_up_holds_up_neither_a_start_nor_the_others() {
+    use std::os::unix::fs::PermissionsExt;
+    let host = TestHost::start();
+    let id = host.begin("eden", &["a"]);
+    let dir = host.stop();
+    let text = dir.task_text("eden", &id);
+    // A step without an id is to be given one, and the file may not be written.
+    dir.save_task("eden", &id, &text.replace("(s1) a\n", "(s1) a\n- [ ] new\n"));
+    fs::set_permissions(dir.task_file("eden", &id), fs::Permissions::from_mode(0o400)).expect("ours");
+    let host = TestHost::start_in(dir).unwrap_or_else(|(error, _)| panic!("it starts: {error}"));
+    let pipe = host.dir.task_file("eden", "task_pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600), 0)
+        .expect("a pipe");
+    host.dir.save_task("eden", "task_zz", "# Task: task_zz\n\n## Metadata\n- **Status:** backlog\n");
+    eventually("the other file is seen", || (host.get("/api/tasks/task_zz").0 == 200).then_some(()));
+    host.done("eden", "task_update", json!({ "task_id": "task_zz", "progress": "x" }));
+    fs::remove_file(pipe).expect("removed");
+}

@@ -8,6 +8,12 @@ pub fn have(tool: &str) -> bool {
     let here = match tool {
         "python" => on_path("python3"),
         "root" => rustix::process::geteuid().is_root(),
+        // A file system of its own that no other process sees.
+        "mounts" => {
+            let tried =
+                std::process::Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
+            tried.is_ok_and(|tried| tried.status.success())
+        }
         program => on_path(program),
     };
     if !here {

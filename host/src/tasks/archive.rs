@@ -1,5 +1,5 @@
 //! Finished tasks by month: `task-history/YYYY-MM.md`, whole files one after the other.
-//! Keeps true: a task that was archived is there once, also after a crash between archiving and removing its file.
+//! Keeps true: a text that was archived is there whole, and once in its month, also after a crash between archiving and removing its file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ fn folder(workspace: &Path) -> PathBuf {
     workspace.join("task-history")
 }
 
-/// Adds a task to the month, durably, unless it is there.
+/// Adds a task to the month, durably, unless it is there with the same text.
 pub(super) fn append(
     workspace: &Path,
     id: &str,
@@ -29,13 +29,24 @@ pub(super) fn append(
     make_private_dir(&dir).map_err(|cause| (dir.clone(), cause))?;
     let path = dir.join(format!("{}.md", now.date().strftime("%Y-%m")));
     let append = || -> io::Result<()> {
-        let there = read(&path).unwrap_or_default();
-        if History::of(&there).tasks.iter().any(|(known, _)| known == id) {
+        let there = match read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            read => read?,
+        };
+        // Another text of the same task is not the same: a torn one, or one from before it was taken up again.
+        let same = |known: &str| known.trim_end() == document.to_string().trim_end();
+        if History::of(&there).tasks.into_iter().any(|(known, range)| known == id && same(&there[range])) {
             return Ok(());
         }
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
-        file.write_all(archived(document, there.trim().is_empty()).as_bytes())?;
-        file.sync_all()?;
+        let before = file.metadata()?.len();
+        let text = archived(document, there.trim().is_empty());
+        // Nothing may follow a line that a crash has cut off.
+        let text = if there.is_empty() || there.ends_with('\n') { text } else { format!("\n{text}") };
+        if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
+            file.set_len(before)?;
+            return Err(error);
+        }
         fs::File::open(&dir)?.sync_all()
     };
     append().map_err(|cause| (path.clone(), cause))

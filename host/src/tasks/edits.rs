@@ -23,6 +23,8 @@ const STILL_PATIENCE: Duration = Duration::from_secs(2);
 /// Files that were replaced stay open for so long, for whoever still writes to them.
 const LATE: Duration = Duration::from_secs(5);
 const LATE_MAX: usize = 256;
+/// A file that is gone may be on its way back.
+const GONE: Duration = Duration::from_millis(100);
 
 /// A file that lost its name; somebody may still write to it.
 pub(super) struct Late {
@@ -38,16 +40,25 @@ impl Store {
     /// Takes up what people did to a file since it was last read or written.
     pub(super) fn sync(&mut self, id: &str) -> Result<(), Error> {
         let Some(held) = self.held.get(id) else { return self.found(id) };
-        let (text, inode) = match self.read(id) {
+        let mut read = self.read(id);
+        if matches!(read, Read::Gone) {
+            if held.inode == 0 {
+                return self.place_again(id);
+            }
+            // Some editors put the old file away before the new one is there.
+            std::thread::sleep(GONE);
+            read = self.read(id);
+        }
+        let (text, inode) = match read {
             Read::Gone => return self.removed(id),
             Read::Unreadable { said, inode } => return self.unreadable(id, said, inode),
             Read::Text { text, inode } => (text, inode),
         };
         if *text == *held.text {
-            if held.inode != inode
-                && let Some(held) = self.held.get_mut(id)
-            {
-                held.inode = inode;
+            if held.inode != inode || held.problem.is_some() {
+                let fresh = Held { versions: held.versions.clone(), ..held_of(id, Read::Text { text, inode }) };
+                self.held.insert(id.to_owned(), fresh);
+                self.show(id);
             }
             return Ok(());
         }
@@ -60,7 +71,9 @@ impl Store {
 
     /// Waits until a file that is being written in place stands still.
     fn still(&self, id: &str) -> Result<Option<(String, u64)>, Error> {
-        let from = Instant::now();
+        let age =
+            fs::metadata(self.path(id)).and_then(|facts| facts.modified()).ok().and_then(|time| time.elapsed().ok());
+        let from = if age.is_some_and(|age| age > STILL) { Instant::now() - STILL_PATIENCE } else { Instant::now() };
         let (mut last, mut since) = (None, Instant::now());
         while from.elapsed() < STILL_PATIENCE {
             let facts = fs::metadata(self.path(id))
@@ -81,7 +94,12 @@ impl Store {
 
     /// A file that was not there when we last looked.
     fn found(&mut self, id: &str) -> Result<(), Error> {
-        let read = self.read(id);
+        let read = match self.still(id)? {
+            // Somebody is about to write it.
+            Some((text, _)) if text.trim().is_empty() => return Ok(()),
+            Some((text, inode)) => Read::Text { text, inode },
+            None => self.read(id),
+        };
         if matches!(read, Read::Gone) {
             return Ok(());
         }
@@ -105,11 +123,21 @@ impl Store {
         let Ok(theirs) = std::str::from_utf8(bytes) else {
             return self.keep_aside(id, bytes, &["everything: it is not UTF-8".to_owned()]);
         };
-        let Some(held) = self.held.get(id).cloned() else { return Ok(()) };
-        let was_malformed = held.problem.is_some() && inode.is_some();
         // An empty save is somebody's half-way state, not an edit.
         if theirs.trim().is_empty() {
             return Ok(());
+        }
+        let Some(held) = self.held.get(id).cloned() else {
+            return self.keep_aside(id, bytes, &["the task was over".to_owned()]);
+        };
+        let was_malformed = held.problem.is_some() && inode.is_some();
+        let found = held_of(id, Read::Text { text: theirs.to_owned(), inode: inode.unwrap_or(0) });
+        match (&found.problem, inode) {
+            // Nothing of ours is in it: it is what its writer says.
+            (_, Some(_)) if held.versions.is_none() => return self.adopt(id, found),
+            (Some(said), Some(inode)) => return self.unreadable(id, said.clone(), inode),
+            (Some(said), None) => return self.keep_aside(id, bytes, &[said.clone()]),
+            (None, _) => {}
         }
         let base = self.nearest(id, &held, theirs)?;
         let ours = Document::parse(&held.text);
@@ -148,12 +176,57 @@ impl Store {
         Ok(())
     }
 
+    /// Takes a file over as it is.
+    fn adopt(&mut self, id: &str, found: Held) -> Result<(), Error> {
+        let (task, is_well) = (found.task.clone(), found.problem.is_none());
+        self.held.insert(id.to_owned(), found);
+        self.show(id);
+        if is_well {
+            let more = json!({ "source": "file", "action": "edited" });
+            let ts = self.parts.clock.now();
+            self.tell(Event::of(self.agent.as_ref(), Kind::TaskUpdated, ts, facts(&task, more)));
+        }
+        if is_well && task.status.is_terminal() {
+            self.archive(id)?;
+        }
+        self.stale_current();
+        Ok(())
+    }
+
+    /// Writes a file that could not be written when its task was made.
+    fn place_again(&mut self, id: &str) -> Result<(), Error> {
+        let path = self.path(id);
+        let Some(text) = self.held.get(id).map(|held| held.text.clone()) else { return Ok(()) };
+        let place = || -> io::Result<u64> {
+            let draft = Draft::write(&path, text.as_bytes(), Mode::Private)?;
+            draft.flush()?;
+            let inode = draft.inode()?;
+            draft.create(&path).map(|()| inode)
+        };
+        let inode = place().map_err(|cause| Error::file("write", &path, cause))?;
+        if let Some(held) = self.held.get_mut(id) {
+            held.inode = inode;
+        }
+        Ok(())
+    }
+
+    /// Like [`Store::absorb`] for what lies in no file any more: whatever happens, it is kept.
+    pub(super) fn absorb_or_keep(&mut self, id: &str, bytes: &[u8], round: usize) -> Result<(), Error> {
+        self.absorb(id, bytes, None, round).or_else(|error| {
+            tracing::warn!(task = id, error = &error as &dyn std::error::Error, "an edit could not be merged");
+            self.keep_aside(id, bytes, &[error.to_string()])
+        })
+    }
+
     /// The version that a saved text shares the most with: what its editor began from.
     fn nearest(&self, id: &str, held: &Held, theirs: &str) -> Result<String, Error> {
-        let mut nearest = (distance(&held.text, theirs), held.text.to_string());
+        let activity = Document::parse(theirs).task().last_activity;
+        // The host writes its time with every change: a version of the same time is the one, or one of few.
+        let far_from = |text: &str| (Document::parse(text).task().last_activity != activity, distance(text, theirs));
+        let mut nearest = (far_from(&held.text), held.text.to_string());
         if let Some(versions) = &held.versions {
             for text in versions.texts(&self.parts.journal, &self.record_id(id))? {
-                let far = distance(&text, theirs);
+                let far = far_from(&text);
                 if far < nearest.0 {
                     nearest = (far, text);
                 }
@@ -188,7 +261,7 @@ impl Store {
         if self.late.len() >= LATE_MAX {
             self.late.remove(0);
         }
-        self.waits.store(true, Ordering::Relaxed);
+        self.wait_for_me();
         self.late.push(Late { task: id.to_owned(), file, known, changed: None, until: Instant::now() + LATE });
     }
 
@@ -216,9 +289,11 @@ impl Store {
         });
         self.waits.store(!self.late.is_empty(), Ordering::Relaxed);
         for (id, bytes) in whole {
-            self.absorb(&id, &bytes, None, 0)?;
+            self.absorb_or_keep(&id, &bytes, 0)?;
         }
-        Ok(())
+        let over: Vec<String> =
+            self.well().filter(|(_, task)| task.status.is_terminal()).map(|(id, _)| id.clone()).collect();
+        over.iter().try_for_each(|id| self.archive(id))
     }
 
     /// Keeps a text that could not be merged, beside its task, and tells of it.
@@ -250,7 +325,7 @@ impl Store {
 
     /// A person has taken a task's file away: the task is cancelled, and its text kept with the finished ones.
     pub(super) fn removed(&mut self, id: &str) -> Result<(), Error> {
-        let Some(held) = self.held.remove(id) else { return Ok(()) };
+        let Some(held) = self.held.get(id).cloned() else { return Ok(()) };
         let mut task = Task::clone(&held.task);
         let mut document = Document::parse(&held.text);
         if !task.status.is_terminal() {
@@ -262,6 +337,8 @@ impl Store {
         }
         archive::append(&self.folder, id, &document, self.parts.clock.now())
             .map_err(|(path, cause)| Error::file("write", &path, cause))?;
+        self.held.remove(id);
+        self.ended.push(Arc::new(task.clone()));
         let ts = self.parts.clock.now();
         let more = json!({ "source": "file", "action": "removed", "reason": "its file was removed by hand" });
         self.tell(Event::of(self.agent.as_ref(), Kind::TaskCancelled, ts, facts(&task, more)));
@@ -271,12 +348,25 @@ impl Store {
         Ok(())
     }
 
+    /// Whether an edit was seen and not yet taken up.
+    pub(super) fn has_news(&self) -> bool {
+        self.late.iter().any(|late| late.changed.is_some())
+    }
+
     /// Looks at every file.
     pub(super) fn sync_all(&mut self) -> Result<(), Error> {
         let mut ids = self.ids_on_disk()?;
         ids.extend(self.held.keys().cloned());
         ids.sort();
         ids.dedup();
-        ids.iter().try_for_each(|id| self.sync(id))
+        ids.iter().for_each(|id| self.sync_or_say(id));
+        Ok(())
+    }
+
+    /// Like [`Store::sync`]; one file that cannot be taken up holds up no other.
+    pub(super) fn sync_or_say(&mut self, id: &str) {
+        if let Err(error) = self.sync(id) {
+            tracing::warn!(task = id, error = &error as &dyn std::error::Error, "an edit was not taken up");
+        }
     }
 }

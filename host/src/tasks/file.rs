@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use chela_taskfile::is_good_id;
@@ -26,8 +26,13 @@ pub(super) fn id_of_name(name: &str) -> Option<&str> {
 
 pub(super) fn read_file(path: &Path) -> Read {
     let read = || -> io::Result<(Vec<u8>, u64, u64)> {
-        let file = File::open(path)?;
+        // Neither a pipe that never answers nor a way out of the workspace.
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+        let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
         let facts = file.metadata()?;
+        if !facts.is_file() {
+            return Err(io::Error::other("it is no plain file"));
+        }
         let bytes = if facts.len() > FILE_BYTES_MAX { Vec::new() } else { contents(&file).unwrap_or_default() };
         Ok((bytes, facts.len(), facts.ino()))
     };

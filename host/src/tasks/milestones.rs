@@ -27,7 +27,7 @@ pub enum ListError {
     Unknown { what: &'static str, id: String },
     #[error("`title` needs 1 to {TITLE_CHARS_MAX} characters")]
     Title,
-    #[error("there are {ROWS_MAX} already; take some out")]
+    #[error("there are too many already; take some out of the file")]
     Full,
     #[error("{} is not what it should be ({said}); mend the file or set it aside", path.display())]
     Malformed { path: PathBuf, said: String },
@@ -152,6 +152,9 @@ fn load<T: Default + for<'de> Deserialize<'de>>(path: &Path) -> Result<T, Error>
 fn save(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     let mut text = serde_json::to_vec_pretty(value).expect("lists are plain JSON");
     text.push(b'\n');
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(ListError::Full.into());
+    }
     replace(path, &text, Mode::Private).map_err(|cause| Error::file("write", path, cause))
 }
 
@@ -273,6 +276,15 @@ impl Handle {
         Ok(crate::bus::data(json!({ "success": true, key: row })))
     }
 
+    /// A task names an item that there is, as far as the list can be read.
+    pub(super) fn check_item(&self, task: &Task) -> Result<(), Error> {
+        let (Some(item), Ok(lists)) = (&task.milestone_item, load::<Milestones>(&self.0.dir.milestones())) else {
+            return Ok(());
+        };
+        let known = lists.milestones.iter().flat_map(|milestone| &milestone.items).any(|known| known.id == *item);
+        if known { Ok(()) } else { Err(unknown("milestone item", item).into()) }
+    }
+
     /// Marks the item of a completed task, now or at a later try.
     pub(super) fn sync_milestone(&self, task: &Task) {
         let Some(item) = &task.milestone_item else { return };
@@ -292,6 +304,11 @@ impl Handle {
         journal::drop_record(&mut transaction, SYNC, task)?;
         self.0.parts.journal.commit(transaction)?;
         Ok(())
+    }
+
+    /// Whether items are still to be marked.
+    pub(super) fn has_unsynced(&self) -> bool {
+        !self.0.unsynced.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     pub(super) async fn retry_milestones(&self) {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +15,8 @@ use crate::watch::{Changed, Changes};
 const GATHER: Duration = Duration::from_millis(10);
 /// Between two looks at files that lost their name, and at milestones that could not be kept.
 const TICK: Duration = Duration::from_millis(100);
+/// After the last change there is something to look after for no longer than this; then the room sleeps.
+const ACTIVE: Duration = Duration::from_secs(10);
 /// Between two notes of what the log has been told.
 const TOLD_EVERY: u32 = 20;
 /// Between two tries at milestones that could not be kept in step.
@@ -40,6 +42,8 @@ impl Service {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut count: u32 = 0;
+        let busy = self.handle.0.parts.busy.clone();
+        let mut active_until = Instant::now() + ACTIVE;
         // What changed between the first reading and the watch.
         self.look(Changed::Anything).await;
         self.handle.retry_milestones().await;
@@ -56,7 +60,8 @@ impl Service {
                     }
                     self.open_new().await;
                 }
-                _ = ticks.tick() => {
+                () = busy.notified() => active_until = Instant::now() + ACTIVE,
+                _ = ticks.tick(), if Instant::now() < active_until || self.handle.has_unsynced() => {
                     count += 1;
                     self.tick(count).await;
                 }
@@ -77,23 +82,27 @@ impl Service {
     async fn look(&self, changed: Changed) {
         let handle = self.handle.clone();
         let looked = blocking(move || {
-            for (_, agent) in handle.agents() {
+            for (id, agent) in handle.agents() {
                 let mut store = agent.lock();
                 let folder = agent.folder.join("tasks");
                 let names: Vec<PathBuf> = match &changed {
                     Changed::Anything => {
-                        store.sync_all()?;
-                        continue;
+                        if let Err(error) = store.sync_all() {
+                            tracing::warn!(agent = %id, error = &error as &dyn std::error::Error, "tasks were not looked at");
+                        }
+                        Vec::new()
                     }
                     Changed::Files(files) => {
                         files.iter().filter(|file| file.parent() == Some(&folder)).cloned().collect()
                     }
                 };
                 for name in names {
-                    if let Some(id) = name.file_name().and_then(|name| name.to_str()).and_then(id_of_name) {
-                        store.sync(id)?;
+                    if let Some(task) = name.file_name().and_then(|name| name.to_str()).and_then(id_of_name) {
+                        store.sync_or_say(task);
                     }
                 }
+                drop(store);
+                handle.settle_and_fill(&id, &agent);
             }
             Ok(())
         });
@@ -104,7 +113,15 @@ impl Service {
         let waits: Vec<_> =
             self.handle.agents().into_iter().filter(|(_, agent)| agent.waits.load(Ordering::Relaxed)).collect();
         if !waits.is_empty() {
-            let looked = blocking(move || waits.iter().try_for_each(|(_, agent)| agent.lock().look_after()));
+            let handle = self.handle.clone();
+            let looked = blocking(move || {
+                for (id, agent) in &waits {
+                    let looked = agent.lock().look_after();
+                    handle.settle_and_fill(id, agent);
+                    looked?;
+                }
+                Ok(())
+            });
             report(looked.await, "an edit was not taken up");
         }
         if count.is_multiple_of(TOLD_EVERY) {

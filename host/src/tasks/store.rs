@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use chela_storage::{Draft, Mode, make_private_dir, replace};
 use chela_taskfile::{Document, Status, Task};
+use tokio::sync::Notify;
 
 use super::edits::Late;
 use super::file::{FILE_BYTES_MAX, Read, id_of_name, inode_of, may_write, read_file};
@@ -27,6 +28,8 @@ use crate::journal::{self, Transaction};
 
 /// A workspace has no more open tasks than these.
 const TASKS_MAX: usize = 20_000;
+/// A task grows to this while it is open.
+const GROWN_BYTES_MAX: u64 = FILE_BYTES_MAX - 64 * 1024;
 /// Somebody who saves again and again while we merge is left to the next look.
 pub(super) const ROUNDS_MAX: usize = 8;
 
@@ -36,6 +39,8 @@ pub(super) struct Parts {
     pub(super) journal: journal::Handle,
     pub(super) bus: Bus,
     pub(super) clock: Clock,
+    /// Told when a store has something to look after.
+    pub(super) busy: Arc<Notify>,
 }
 
 /// Open tasks as everybody may see them, without waiting for a disk.
@@ -56,6 +61,8 @@ pub(super) struct Store {
     pub(super) over: Vec<(String, Versions)>,
     /// The last transaction of this store.
     pub(super) seq: u64,
+    /// Tasks that ended and that nobody has looked after yet.
+    pub(super) ended: Vec<Arc<Task>>,
 }
 
 #[derive(Clone)]
@@ -113,6 +120,7 @@ impl Store {
             stale: false,
             over: Vec::new(),
             seq: 0,
+            ended: Vec::new(),
         };
         let mut differing = Vec::new();
         for id in store.ids_on_disk()? {
@@ -127,24 +135,32 @@ impl Store {
             }
             store.held.insert(id, Held { versions, ..held });
         }
+        // A folder without a single one of several files was not emptied task by task: a volume is missing, or a path is another.
+        let none_left = store.held.is_empty() && known.len() > 1;
         for (id, versions) in known {
-            store.missing(id, versions)?;
+            if let Err(error) = store.missing(id.clone(), versions, none_left) {
+                tracing::error!(
+                    task = id,
+                    error = &error as &dyn std::error::Error,
+                    "a task without its file is left as it is"
+                );
+            }
         }
         store.show_all();
         for id in differing {
-            store.sync(&id)?;
+            store.sync_or_say(&id);
         }
         let terminal: Vec<String> =
             store.held.iter().filter(|(_, held)| held.task.status.is_terminal()).map(|(id, _)| id.clone()).collect();
         for id in terminal {
-            store.archive(&id)?;
+            store.archive_or_say(&id);
         }
         store.write_current();
         Ok(store)
     }
 
     /// A task of the journal without a file: never written before a crash, archived, or taken away.
-    fn missing(&mut self, id: String, versions: Versions) -> Result<(), Error> {
+    fn missing(&mut self, id: String, versions: Versions, restore: bool) -> Result<(), Error> {
         if archive::find(&self.folder, &id).is_some() {
             self.over.push((id, versions));
             return Ok(());
@@ -154,7 +170,7 @@ impl Store {
         let held = held_of(&id, Read::Text { text: last.clone(), inode: 0 });
         let is_new = versions.first == versions.last;
         self.held.insert(id.clone(), Held { versions: Some(versions), ..held });
-        if is_new {
+        if is_new || restore {
             let path = self.path(&id);
             return replace(&path, last.as_bytes(), Mode::Private).map_err(|cause| Error::file("write", &path, cause));
         }
@@ -207,18 +223,32 @@ impl Store {
         }
         let tasks: BTreeMap<String, Arc<Task>> = self.well().map(|(id, task)| (id.clone(), task.clone())).collect();
         let board = Board { tasks: &tasks, is_open, now: self.now() };
-        let decided = board.decide(op)?;
-        let puts = decided.changed.iter().map(|changed| self.planned(changed)).collect();
+        let mut decided = board.decide(op)?;
+        let mut puts: Vec<Put> = Vec::new();
+        let (mut n, answer) = (0, &mut decided.answer);
+        decided.changed.retain(|changed| {
+            let put = self.planned(changed);
+            n += 1;
+            // What only follows from a change does not hold it up.
+            let fits = n == 1 || (put.text.len() as u64 <= GROWN_BYTES_MAX && may_write(&self.path(&put.id)).is_ok());
+            if fits {
+                puts.push(put);
+            } else {
+                answer.remove("nextTaskId");
+                tracing::warn!(task = changed.task.id, "it is its turn, and its file cannot be written");
+            }
+            fits
+        });
         self.put(puts, 0)?;
         for changed in decided.changed.iter().filter(|changed| changed.task.status.is_terminal()) {
-            self.archive(&changed.task.id)?;
+            self.archive_or_say(&changed.task.id);
         }
         self.stale_current();
         Ok(decided)
     }
 
     /// Tasks whose files can be read.
-    fn well(&self) -> impl Iterator<Item = (&String, &Arc<Task>)> {
+    pub(super) fn well(&self) -> impl Iterator<Item = (&String, &Arc<Task>)> {
         self.held.iter().filter(|(_, held)| held.problem.is_none()).map(|(id, held)| (id, &held.task))
     }
 
@@ -260,7 +290,10 @@ impl Store {
         let mut planned = Vec::new();
         for put in &mut puts {
             let path = self.path(&put.id);
-            if put.text.len() as u64 > FILE_BYTES_MAX {
+            // The last lines of a task always have room.
+            let ends = put.task.as_ref().is_none_or(|task| task.status.is_terminal());
+            let bytes_max = if ends { FILE_BYTES_MAX } else { GROWN_BYTES_MAX };
+            if put.text.len() as u64 > bytes_max {
                 return Err(Error::TooLarge { path });
             }
             let draft = match put.file {
@@ -317,6 +350,12 @@ impl Store {
                 Place::Instead(expected) => draft.exchange(&path).map(|out| Some((out, expected.clone()))),
                 Place::New | Place::There { .. } => draft.create(&path).map(|()| None),
             });
+            if placed.is_err()
+                && matches!(put.file, Place::New)
+                && let Some(held) = self.held.get_mut(&put.id)
+            {
+                held.inode = 0;
+            }
             match placed {
                 Ok(None) => {}
                 Ok(Some((out, expected))) => {
@@ -329,8 +368,8 @@ impl Store {
                         self.keep_late(&put.id, out.file, expected.as_bytes().to_vec());
                     }
                 }
-                // It is in the journal, and in the file as soon as that can be written.
-                Err(cause) if cause.kind() == ErrorKind::NotFound => self.removed(&put.id)?,
+                // It is in the journal, and in the file as soon as that can be written. A file that is gone is looked at again.
+                Err(cause) if cause.kind() == ErrorKind::NotFound => {}
                 Err(cause) => {
                     tracing::error!(path = %path.display(), %cause, "a task is ahead of its file; it is written when the file can be")
                 }
@@ -341,7 +380,7 @@ impl Store {
                 self.keep_aside(&id, &bytes, &["everything".to_owned()])?;
                 continue;
             }
-            self.absorb(&id, &bytes, None, round + 1)?;
+            self.absorb_or_keep(&id, &bytes, round + 1)?;
         }
         Ok(())
     }
@@ -358,6 +397,18 @@ impl Store {
         }
     }
 
+    /// Like [`Store::archive`]; what failed is tried again soon.
+    fn archive_or_say(&mut self, id: &str) {
+        if let Err(error) = self.archive(id) {
+            tracing::error!(
+                task = id,
+                error = &error as &dyn std::error::Error,
+                "a finished task is not in the history yet"
+            );
+            self.wait_for_me();
+        }
+    }
+
     /// Moves a task that is over to the month's history.
     pub(super) fn archive(&mut self, id: &str) -> Result<(), Error> {
         let Some(held) = self.held.get(id).cloned() else { return Ok(()) };
@@ -368,17 +419,21 @@ impl Store {
             .map_err(|(path, cause)| Error::file("write", &path, cause))?;
         let path = self.path(id);
         // Out of the way first and looked at then: what was saved at the last moment is kept.
-        let last = read_file(&path);
-        match fs::remove_file(&path) {
+        let aside = self.folder.join("tasks").join(format!(".chela-{id}.tmp"));
+        match fs::rename(&path, &aside) {
             Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(Error::file("remove", &path, cause)),
             _ => {}
         }
-        if let Read::Text { text, .. } = last
-            && *text != *held.text
+        if let Ok(last) = fs::read(&aside)
+            && *last != *held.text.as_bytes()
+            && !last.is_empty()
         {
-            self.keep_aside(id, text.as_bytes(), &["the task was over".to_owned()])?;
+            self.keep_aside(id, &last, &["the task was over".to_owned()])?;
         }
+        // Swept at the next start if it stays.
+        let _ = fs::remove_file(&aside);
         self.held.remove(id);
+        self.ended.push(held.task.clone());
         self.over.extend(held.versions.map(|versions| (id.to_owned(), versions)));
         self.shown.write().unwrap_or_else(PoisonError::into_inner).remove(id);
         Ok(())
@@ -393,7 +448,13 @@ impl Store {
     /// The mirror of the active task is behind.
     pub(super) fn stale_current(&mut self) {
         self.stale = true;
+        self.wait_for_me();
+    }
+
+    /// There is something to look after.
+    pub(super) fn wait_for_me(&self) {
         self.waits.store(true, Ordering::Relaxed);
+        self.parts.busy.notify_one();
     }
 
     fn show_all(&self) {

@@ -76,7 +76,7 @@ impl Handle {
         let Some(id) = args.get("task_id").and_then(Value::as_str).filter(|_| own.contains(&tool)) else {
             return Ok(());
         };
-        match self.open(id) {
+        match self.open_for(agent, id) {
             Some(view) if view.agent != *agent => Err(Error::NotYours { id: id.to_owned(), agent: view.agent.clone() }),
             _ => Ok(()),
         }
@@ -123,6 +123,7 @@ impl Handle {
                 );
                 task.source = args.source.map(|text| one_line(&text));
                 task.start = args.start_date.map(|text| one_line(&text));
+                self.check_item(&task)?;
                 planned(&mut task, steps)?;
                 done(Op::Start(Box::new(task), approval))
             }
@@ -191,6 +192,7 @@ impl Handle {
                     args.milestone_item_id,
                 );
                 task.assignee = assignee.as_ref().map(AgentId::to_string);
+                self.check_item(&task)?;
                 planned(&mut task, args.steps)?;
                 self.act(owner, Op::AddToBacklog(Box::new(task))).map(|decided| decided.answer)
             }
@@ -227,8 +229,7 @@ impl Handle {
         if !is_good_id(id) {
             return Err(Refused::BadId(id.chars().take(128).collect()).into());
         }
-        let view = self.open(id);
-        match view {
+        match self.open_for(agent, id) {
             Some(view) if view.agent == *agent => Ok(view),
             Some(view) => Err(Error::NotYours { id: id.to_owned(), agent: view.agent.clone() }),
             None => match self.find(id) {
@@ -249,6 +250,9 @@ impl Handle {
         }
         if chars > DESCRIPTION_CHARS_MAX {
             return Err(Refused::LongDescription { chars }.into());
+        }
+        if lineage.work_session.len() > 128 || one_line(&lineage.work_session) != lineage.work_session {
+            return Err(Refused::Arguments("work_session_id must be one word of at most 128 bytes".into()).into());
         }
         let lines: Vec<&str> = description.trim().lines().map(str::trim_end).collect();
         let mut task = Task::new(format!("task_{}", id::fresh(now).simple()), lines.join("\n"), now.to_string());

@@ -42,9 +42,12 @@ impl History {
 
 /// The text without the line that parts it from the next.
 fn without_line(text: &str) -> &str {
-    let trimmed = text.trim_end();
+    let trimmed = text.trim_end_matches(['\n', '\r']);
     match trimmed.strip_suffix("\n---") {
-        Some(task) => &text[..task.trim_end().len() + 1],
+        Some(task) => {
+            let end = task.trim_end_matches(['\n', '\r']).len();
+            &text[..end + usize::from(text[end..].starts_with('\n'))]
+        }
         None => text,
     }
 }
@@ -72,5 +75,7 @@ mod tests {
             assert_eq!(month[range.clone()], Document::of(task).to_string());
         }
         assert_eq!(History::of("free text\n---\n"), History::default());
+        let wide = "# Task: task_a\nfoo\u{3000}\n---\n";
+        assert_eq!(&wide[History::of(wide).tasks[0].1.clone()], "# Task: task_a\nfoo\u{3000}\n");
     }
 }

@@ -6,8 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::document::{Document, Section};
 use crate::labels;
+use crate::read::{items, step};
 use crate::steps::name_all;
-use crate::task::{Step, Task};
+use crate::task::{Status, Step, StepStatus, Task};
 
 /// What a merge gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +30,12 @@ pub fn distance(one: &str, other: &str) -> usize {
 pub fn merge(base: &Document, ours: &Document, theirs: &Document) -> Merged {
     let mut merge = Merge { conflicts: Vec::new() };
     let [was, now, edited] = [base, ours, theirs].map(Document::task);
-    // The host writes this line with every change and people leave it alone: it tells that they began from something older still.
-    if was.last_activity != edited.last_activity {
+    // The host writes this line with every change and people leave it alone: an older one tells that they began from something older still.
+    let began_earlier = was.last_activity != edited.last_activity && edited.last_activity < now.last_activity;
+    // Lines of an earlier edit that stand within the host's sections have no place in a layout that does not know them.
+    let (known, known_then, known_there) = (loose_lines(ours), loose_lines(base), loose_lines(theirs));
+    let would_lose = known.iter().any(|line| !known_then.contains(line) && !known_there.contains(line));
+    if began_earlier || would_lose {
         return merge.additions(ours, &now, theirs, &edited);
     }
     // The layout is the person's: what they see is what they saved, with what the host knows better.
@@ -67,6 +72,11 @@ impl Merge {
         task.description = self.added("Description", &now.description, &edited.description);
         let [context, theirs_context] = [now, edited].map(|task| task.context.clone().unwrap_or_default());
         task.context = Some(self.added("Context", &context, &theirs_context)).filter(|text| !text.is_empty());
+        self.left_out(now, edited);
+        let held = loose_lines(ours);
+        if loose_lines(theirs).iter().any(|line| !held.contains(line)) {
+            self.conflicts.push("lines within sections".to_owned());
+        }
         let [mine, yours] = [ours, theirs].map(free);
         for (key, section) in yours {
             match mine.iter().find(|(name, _)| *name == key) {
@@ -99,6 +109,27 @@ impl Merge {
         (said.description, said.context) = (task.description, task.context);
         document.update(&said);
         Merged { document, conflicts: self.conflicts }
+    }
+
+    /// Tells what of an edit is further than the file, and not taken up.
+    fn left_out(&mut self, now: &Task, edited: &Task) {
+        let rank = |status: StepStatus| match status {
+            StepStatus::Pending => 0,
+            StepStatus::InProgress => 1,
+            StepStatus::Done | StepStatus::Skipped => 2,
+        };
+        for step in edited.steps.iter().filter(|step| !step.id.is_empty()) {
+            let known = now.steps.iter().find(|known| known.id == step.id);
+            if known.is_none_or(|known| known.content != step.content || rank(step.status) > rank(known.status)) {
+                self.conflicts.push(format!("Steps ({})", step.id));
+            }
+        }
+        if edited.status != now.status && (edited.status.is_terminal() || edited.status == Status::Blocked) {
+            self.conflicts.push("Status".to_owned());
+        }
+        if edited.outcome.is_some() && edited.outcome != now.outcome {
+            self.conflicts.push("Outcome".to_owned());
+        }
     }
 
     /// A text with the lines that the other has more.
@@ -286,6 +317,27 @@ fn ours<T: Clone + PartialEq>(was: &T, now: &T, edited: &T) -> T {
     if now == was { edited.clone() } else { now.clone() }
 }
 
+/// Lines within the host's sections that mean nothing there.
+fn loose_lines(document: &Document) -> BTreeSet<String> {
+    use crate::document::Known;
+    let mut found = BTreeSet::new();
+    for known in [Known::Metadata, Known::Steps, Known::Progress, Known::Blocked, Known::Outcome] {
+        let Some(section) = document.section(known) else { continue };
+        let items: BTreeSet<usize> = items(section.core()).into_iter().flat_map(|(range, _)| range).collect();
+        for (at, line) in section.core().lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let is_read = match known {
+                Known::Steps => matches!(step(line), Some(Ok(_))),
+                Known::Progress => items.contains(&at),
+                _ => labels::parts(line).is_some(),
+            };
+            if !is_read {
+                found.insert(line.trim().to_owned());
+            }
+        }
+    }
+    found
+}
+
 /// Sections that mean nothing here, each with a name of its own.
 fn free(document: &Document) -> Vec<(String, Section)> {
     let mut seen: HashMap<String, usize> = HashMap::new();
@@ -434,6 +486,7 @@ mod tests {
             task.last_activity = "t6".into();
         });
         let theirs = BASE
+            .replace("t1", "t0")
             .replace("- Task started\n", "- Task started\n- by hand\n")
             .replace("- [ ] (s2) b\n", "- [ ] (s2) b\n- [ ] new\n")
             .replace("One", "Another")

@@ -6,6 +6,9 @@ use crate::document::{Document, Known};
 use crate::labels;
 use crate::task::{Blocked, Outcome, Priority, Status, Step, StepStatus, Task};
 
+/// More than tools may add, for those whom people write.
+const STEPS_MAX: usize = 500;
+
 /// Something in a file that could not be read as it was probably meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -58,6 +61,10 @@ impl Document {
         if meta.is_none_or(|section| labels::get(section.core(), "Status").is_none()) {
             let line = meta.map_or(1, |_| self.heading_line(Known::Metadata));
             add(line, "there is no status; write `- **Status:** pending` below `## Metadata`".into());
+        }
+        let count = self.section(Known::Steps).map_or(0, |section| steps(section.core()).len());
+        if count > STEPS_MAX {
+            add(self.heading_line(Known::Steps), format!("there are {count} steps; at most {STEPS_MAX} are taken"));
         }
         if let Some(section) = self.section(Known::Steps) {
             let mut ids = HashSet::new();

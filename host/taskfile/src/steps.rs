@@ -106,8 +106,8 @@ pub(crate) fn name_all(steps: &mut [Step]) {
 }
 
 fn next_number(steps: &[Step]) -> u64 {
-    let numbers = steps.iter().filter_map(|step| step.id.strip_prefix('s')?.parse::<u64>().ok());
-    numbers.max().unwrap_or(0).saturating_add(1)
+    let numbers = steps.iter().filter_map(|step| step.id.strip_prefix('s')?.parse::<u32>().ok());
+    u64::from(numbers.max().unwrap_or(0)) + 1
 }
 
 fn checked(content: &str) -> Result<String, StepError> {
