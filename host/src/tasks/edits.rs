@@ -136,7 +136,7 @@ impl Store {
             // Nothing of ours is in it: it is what its writer says.
             (_, Some(_)) if held.versions.is_none() => return self.adopt(id, found),
             (Some(said), Some(inode)) => return self.unreadable(id, said.clone(), inode),
-            (Some(said), None) => return self.keep_aside(id, bytes, &[said.clone()]),
+            (Some(said), None) => return self.keep_aside(id, bytes, std::slice::from_ref(said)),
             (None, _) => {}
         }
         let base = self.nearest(id, &held, theirs)?;

@@ -378,19 +378,32 @@ fn is_within(some: &[String], lines: &[String]) -> bool {
 
 /// The lines of both: ours in their order, and each new one of the person after the line it was written below.
 fn union(was: &[String], now: &[String], edited: &[String]) -> Vec<String> {
-    let mut left: HashMap<&String, usize> = HashMap::new();
-    was.iter().for_each(|line| *left.entry(line).or_default() += 1);
+    let count = |lines: &'_ [String]| {
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        lines.iter().for_each(|line| *counts.entry(line.clone()).or_default() += 1);
+        counts
+    };
+    let mut left = count(was);
+    // What both sides have more is one line: the same save may be seen twice.
+    let mut shared = count(now);
+    for (line, known) in &left {
+        if let Some(more) = shared.get_mut(line) {
+            *more = more.saturating_sub(*known);
+        }
+    }
     let mut merged = now.to_vec();
     let mut place = 0;
     for line in edited {
-        match left.get_mut(line) {
-            Some(count) if *count > 0 => {
+        let known =
+            [&mut left, &mut shared].into_iter().find_map(|counts| counts.get_mut(line).filter(|count| **count > 0));
+        match known {
+            Some(count) => {
                 *count -= 1;
                 if let Some(at) = merged[place.min(merged.len())..].iter().position(|known| known == line) {
                     place += at + 1;
                 }
             }
-            _ => {
+            None => {
                 merged.insert(place.min(merged.len()), line.clone());
                 place += 1;
             }
@@ -508,6 +521,9 @@ mod tests {
         let text = merged.document.to_string();
         assert!(text.contains("mine\ntwo\none\n") && text.contains("One\nmore\n"), "{text}");
         assert_eq!(merged.conflicts, Vec::<String>::new());
+        let again =
+            merge(&Document::parse(BASE), &merged.document, &Document::parse(&BASE.replace("mine\n", "mine\ntwo\n")));
+        assert_eq!(again.document.to_string().matches("two").count(), 1, "a save that is seen twice is one");
     }
 
     #[test]
