@@ -1,6 +1,8 @@
 //! The words of policy: what a deployment's policies are asked and what they answer, in Rust and as JSON.
 //! Keeps true: what is here says nothing of how a policy is run. Never: decides anything.
 
+/// A policy sees a step as its file says it.
+pub use chela_taskfile::StepStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -107,22 +109,6 @@ pub struct Actor {
     pub id: String,
     pub role: String,
     pub session_key: String,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepStatus {
-    #[default]
-    Pending,
-    InProgress,
-    Done,
-    Skipped,
-}
-
-impl StepStatus {
-    pub fn is_open(self) -> bool {
-        matches!(self, Self::Pending | Self::InProgress)
-    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -59,7 +59,7 @@ pub enum Error {
     Malformed { path: PathBuf, said: String },
     #[error("{} is read-only; allow writing with `chmod u+w`", path.display())]
     ReadOnly { path: PathBuf },
-    #[error("{} would be larger than 1 MiB; finish the task and begin another", path.display())]
+    #[error("{} would leave no room for the task's end (1 MiB in all); finish the task and begin another", path.display())]
     TooLarge { path: PathBuf },
     #[error("cannot {action} {} ({cause}); nothing was changed", path.display())]
     File { action: &'static str, path: PathBuf, cause: std::io::Error },
@@ -359,11 +359,6 @@ impl Handle {
     pub async fn request_unblock(&self, agent: AgentId, task: String) -> Result<(), Error> {
         let handle = self.clone();
         blocking(move || handle.act(&agent, Op::RequestUnblock { task }).map(drop)).await
-    }
-
-    /// Finished tasks of an agent, the newest month first. Reads files: not for an async thread.
-    pub fn history(&self, agent: &AgentId) -> Result<Vec<Value>, Error> {
-        Ok(crate::monitor::workspace::history(&self.agent(agent)?.folder))
     }
 
     /// Tells the log and writes what is left. The room takes nothing more.

@@ -14,7 +14,7 @@ use crate::id;
 use crate::lineage::{Lineage, Sources};
 use crate::monitor;
 use crate::plugins::{self, About, Decision};
-use crate::policy::{Actor, Block, Step, StepStatus, Task, ToolCall};
+use crate::policy::{Actor, Block, Step, Task, ToolCall};
 use crate::schema::{Problem, Schema};
 use crate::session_key::SessionKey;
 use crate::settings;
@@ -67,12 +67,6 @@ impl Handle {
     pub fn new(options: Options) -> Self {
         let schemas = TOOLS.iter().map(|tool| (tool.name, (tool.schema)())).collect();
         Self(Arc::new(Shared { options, schemas }))
-    }
-
-    /// Every tool as a model is told of it.
-    pub fn list(&self) -> Vec<Value> {
-        let row = |tool: &tasks::ToolSpec| json!({ "name": tool.name, "description": tool.description, "parameters": self.0.schemas[tool.name].document() });
-        TOOLS.iter().map(row).collect()
     }
 
     /// Whether a tool of this name changes nothing.
@@ -248,17 +242,8 @@ fn failed(error: &tasks::Error) -> Map<String, Value> {
 }
 
 fn policy_task(view: &View) -> Task {
-    let status = |status: chela_taskfile::StepStatus| match status {
-        chela_taskfile::StepStatus::Pending => StepStatus::Pending,
-        chela_taskfile::StepStatus::InProgress => StepStatus::InProgress,
-        chela_taskfile::StepStatus::Done => StepStatus::Done,
-        chela_taskfile::StepStatus::Skipped => StepStatus::Skipped,
-    };
-    let step = |step: &chela_taskfile::Step| Step {
-        id: step.id.clone(),
-        content: step.content.clone(),
-        status: status(step.status),
-    };
+    let step =
+        |step: &chela_taskfile::Step| Step { id: step.id.clone(), content: step.content.clone(), status: step.status };
     Task {
         id: view.id.clone(),
         description: view.task.description.clone(),

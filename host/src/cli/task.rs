@@ -469,10 +469,7 @@ fn plans(dir: &StateDir, output: Output, agent: Option<String>) -> anyhow::Resul
 }
 
 fn tools(output: Output) -> anyhow::Result<ExitCode> {
-    let rows: Vec<Value> = crate::tasks::TOOLS
-        .iter()
-        .map(|tool| json!({ "name": tool.name, "description": tool.description, "parameters": (tool.schema)().document() }))
-        .collect();
+    let rows: Vec<Value> = crate::tasks::TOOLS.iter().map(crate::tasks::ToolSpec::to_json).collect();
     let document = json!({ "tools": rows });
     output.show(&document, || words::tools(&document));
     Ok(ExitCode::SUCCESS)

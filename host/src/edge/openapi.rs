@@ -30,7 +30,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     get("/api/agents/{id}/history", "Tasks", &[], "An agent's finished tasks, the newest month first"),
     get("/api/agents/{id}/plans", "Plans", &[], "Plans that an agent has handed in"),
     get("/api/team-state", "TeamState", &[], "Every agent with its current task and counts of its tasks"),
-    get("/api/tasks", "Tasks", TASKS, "Open tasks of the whole team"),
+    get("/api/tasks", "TeamTasks", TASKS, "Open tasks of the whole team"),
     get("/api/tasks/{id}", "Task", &[], "One task of anybody, archived ones too"),
     get("/api/milestones", "Milestones", &[], "Milestones with their items"),
     get("/api/todos", "Todos", &[], "Todos"),
@@ -137,6 +137,55 @@ fn page(name: &str, of: &str) -> Value {
     page
 }
 
+fn task() -> Value {
+    let text = || json!({ "type": "string" });
+    let texts = || json!({ "type": "array", "items": { "type": "string" } });
+    let whole = || json!({ "type": "integer" });
+    let words = [
+        "id",
+        "agentId",
+        "status",
+        "priority",
+        "description",
+        "context",
+        "source",
+        "created",
+        "lastActivity",
+        "createdBy",
+        "assignee",
+        "estimatedEffort",
+        "startDate",
+        "dueDate",
+        "workSessionId",
+        "previousWorkSessionId",
+        "milestoneItemId",
+        "month",
+        "blockedReason",
+        "blockedKind",
+        "unblockedAction",
+        "escalationState",
+        "problem",
+    ];
+    let mut properties: Map<String, Value> = words.iter().map(|name| ((*name).to_owned(), text())).collect();
+    for name in ["progress", "dependsOn", "unblockedBy"] {
+        properties.insert(name.to_owned(), texts());
+    }
+    let status = json!({ "type": "string", "enum": ["done", "in_progress", "pending", "skipped"] });
+    let step = json!({ "id": text(), "content": text(), "order": whole(), "status": status });
+    let step = object(&["id", "content", "status", "order"], step);
+    let counts = ["total", "done", "inProgress", "pending", "skipped"];
+    let progress: Map<String, Value> = counts.iter().map(|name| ((*name).to_owned(), whole())).collect();
+    let outcome = object(&[], json!({ "kind": text(), "summary": text(), "reason": text() }));
+    let rest = [
+        ("unblockRequestCount", whole()),
+        ("outcome", outcome),
+        ("steps", json!({ "type": "array", "items": step })),
+        ("stepsProgress", object(&counts, Value::Object(progress))),
+    ];
+    properties.extend(rest.map(|(name, schema)| (name.to_owned(), schema)));
+    object(&["id"], Value::Object(properties))
+}
+
 fn schemas() -> Value {
     let text = || json!({ "type": "string" });
     let whole = || json!({ "type": "integer" });
@@ -214,22 +263,15 @@ fn schemas() -> Value {
             "id": text(), "name": text(), "role": text(), "team": maybe(), "isDefault": { "type": "boolean" },
         })),
         "Tasks": list("tasks", "Task"),
-        "Task": object(&["id"], json!({
-            "id": text(), "status": text(), "priority": text(), "description": text(), "progress": texts(),
-            "steps": { "type": "array", "items": object(&["id", "content", "status", "order"], json!({
-                "id": text(), "content": text(), "order": whole(), "status": { "type": "string", "enum": ["done", "in_progress", "pending", "skipped"] },
-            })) },
-            "stepsProgress": object(&["total", "done", "inProgress", "pending", "skipped"], json!({
-                "total": whole(), "done": whole(), "inProgress": whole(), "pending": whole(), "skipped": whole(),
-            })),
-            "problem": text(),
-        })),
+        "TeamTasks": object(&["tasks", "total"], json!({ "tasks": { "type": "array", "items": reference("Task") }, "total": whole() })),
+        "Task": task(),
         "Current": object(&["task"], json!({ "task": { "anyOf": [reference("Task"), { "type": "null" }] } })),
         "Plans": list("plans", "Plan"),
         "Plan": object(&["id"], json!({ "id": text(), "status": maybe(), "taskId": maybe(), "body": text(), "problem": text() })),
         "TeamState": list("agents", "AgentState"),
         "AgentState": object(&["agentId", "current", "taskCounts"], json!({
-            "agentId": text(), "current": { "anyOf": [reference("Task"), { "type": "null" }] }, "taskCounts": counts(),
+            "agentId": text(), "team": maybe(), "steps": object(&["done", "total"], json!({ "done": whole(), "total": whole() })),
+            "current": { "anyOf": [reference("Task"), { "type": "null" }] }, "taskCounts": counts(),
         })),
         "Events": page("events", "Event"),
         "Event": event,

@@ -71,11 +71,11 @@ impl Store {
 
     /// Waits until a file that is being written in place stands still.
     fn still(&self, id: &str) -> Result<Option<(String, u64)>, Error> {
-        let age =
-            fs::metadata(self.path(id)).and_then(|facts| facts.modified()).ok().and_then(|time| time.elapsed().ok());
-        let from = if age.is_some_and(|age| age > STILL) { Instant::now() - STILL_PATIENCE } else { Instant::now() };
-        let (mut last, mut since) = (None, Instant::now());
-        while from.elapsed() < STILL_PATIENCE {
+        let written = fs::metadata(self.path(id)).and_then(|facts| facts.modified());
+        let stands = written.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > STILL));
+        let from = Instant::now();
+        let (mut last, mut since) = (None, from);
+        while !stands && from.elapsed() < STILL_PATIENCE {
             let facts = fs::metadata(self.path(id))
                 .ok()
                 .map(|facts| (facts.len(), facts.mtime(), facts.mtime_nsec(), facts.ino()));
@@ -151,14 +151,7 @@ impl Store {
             return if inode.is_some() { self.rewrite(id, theirs.into(), round) } else { Ok(()) };
         }
         let ts = self.parts.clock.now();
-        let kind = match &after.status {
-            status if *status == before.status => Kind::TaskUpdated,
-            Status::Completed => Kind::TaskCompleted,
-            Status::Cancelled => Kind::TaskCancelled,
-            Status::Failed => Kind::TaskFailed,
-            Status::Abandoned => Kind::TaskAbandoned,
-            _ => Kind::TaskUpdated,
-        };
+        let kind = kind_of(&before, &after);
         let more = json!({ "source": "file", "action": "edited" });
         let told = vec![Event::of(self.agent.as_ref(), kind, ts, facts(&after, more))];
         let milestone = after.milestone_item.clone().filter(|_| kind == Kind::TaskCompleted);
@@ -179,12 +172,12 @@ impl Store {
     /// Takes a file over as it is.
     fn adopt(&mut self, id: &str, found: Held) -> Result<(), Error> {
         let (task, is_well) = (found.task.clone(), found.problem.is_none());
-        self.held.insert(id.to_owned(), found);
+        let before = self.held.insert(id.to_owned(), found);
         self.show(id);
         if is_well {
+            let kind = before.map_or(Kind::TaskUpdated, |before| kind_of(&before.task, &task));
             let more = json!({ "source": "file", "action": "edited" });
-            let ts = self.parts.clock.now();
-            self.tell(Event::of(self.agent.as_ref(), Kind::TaskUpdated, ts, facts(&task, more)));
+            self.tell(Event::of(self.agent.as_ref(), kind, self.parts.clock.now(), facts(&task, more)));
         }
         if is_well && task.status.is_terminal() {
             self.archive(id)?;
@@ -368,5 +361,17 @@ impl Store {
         if let Err(error) = self.sync(id) {
             tracing::warn!(task = id, error = &error as &dyn std::error::Error, "an edit was not taken up");
         }
+    }
+}
+
+/// What an edit did to a task, as events say it.
+fn kind_of(before: &Task, after: &Task) -> Kind {
+    match &after.status {
+        status if *status == before.status => Kind::TaskUpdated,
+        Status::Completed => Kind::TaskCompleted,
+        Status::Cancelled => Kind::TaskCancelled,
+        Status::Failed => Kind::TaskFailed,
+        Status::Abandoned => Kind::TaskAbandoned,
+        _ => Kind::TaskUpdated,
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chela_taskfile::{Blocked, Change, Moved, Outcome, Priority, Status, StepError, Task, one_line};
+use chela_taskfile::{Blocked, Change, Moved, Outcome, Status, StepError, Task, one_line};
 use serde_json::{Map, Value, json};
 
 use crate::event::Kind;
@@ -577,11 +577,6 @@ fn checked_progress(text: &str) -> Result<String, Refused> {
 
 fn short(text: &str) -> String {
     text.chars().take(200).collect()
-}
-
-/// A word of the list, or why not.
-pub(super) fn priority(word: &str) -> Option<Priority> {
-    Some(Priority::parse(word)).filter(|priority| !matches!(priority, Priority::Other(_)))
 }
 
 #[cfg(test)]

@@ -107,11 +107,6 @@ impl Handle {
         Ok(answer(plan, status, &format!("the plan of {agent} is {status}")))
     }
 
-    /// An agent's plans. Reads files: not for an async thread.
-    pub fn plans(&self, agent: &AgentId) -> Result<Vec<Value>, Error> {
-        Ok(crate::monitor::workspace::plans(&self.agent(agent)?.folder))
-    }
-
     fn plan_facts(&self, plan: &str, task: Option<&str>, more: Value) -> Map<String, Value> {
         let session = task.and_then(|task| self.open(task)).and_then(|view| view.task.work_session.clone());
         let mut facts = crate::bus::data(json!({ "planId": plan, "taskId": task, "workSessionId": session }));

@@ -1,6 +1,5 @@
 //! The loop of the room: takes up edits, looks after files that lost their name, and notes what the log has been told.
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -83,25 +82,25 @@ impl Service {
         let handle = self.handle.clone();
         let looked = blocking(move || {
             for (id, agent) in handle.agents() {
-                let mut store = agent.lock();
-                let folder = agent.folder.join("tasks");
-                let names: Vec<PathBuf> = match &changed {
+                match &changed {
                     Changed::Anything => {
-                        if let Err(error) = store.sync_all() {
+                        if let Err(error) = agent.lock().sync_all() {
                             tracing::warn!(agent = %id, error = &error as &dyn std::error::Error, "tasks were not looked at");
                         }
-                        Vec::new()
                     }
                     Changed::Files(files) => {
-                        files.iter().filter(|file| file.parent() == Some(&folder)).cloned().collect()
-                    }
-                };
-                for name in names {
-                    if let Some(task) = name.file_name().and_then(|name| name.to_str()).and_then(id_of_name) {
-                        store.sync_or_say(task);
+                        let folder = agent.folder.join("tasks");
+                        let own = files.iter().filter(|file| file.parent() == Some(&folder));
+                        let names = own.filter_map(|file| file.file_name()?.to_str());
+                        let tasks: Vec<&str> = names.filter_map(id_of_name).collect();
+                        // An agent whose files stand still is not waited for.
+                        if tasks.is_empty() {
+                            continue;
+                        }
+                        let mut store = agent.lock();
+                        tasks.into_iter().for_each(|task| store.sync_or_say(task));
                     }
                 }
-                drop(store);
                 handle.settle_and_fill(&id, &agent);
             }
             Ok(())

@@ -397,7 +397,7 @@ impl Store {
         }
     }
 
-    /// Like [`Store::archive`]; what failed is tried again soon.
+    /// Like [`Store::archive`]; what failed is tried again with the next look at this store.
     fn archive_or_say(&mut self, id: &str) {
         if let Err(error) = self.archive(id) {
             tracing::error!(

@@ -2,11 +2,11 @@
 
 mod arguments;
 
-use chela_taskfile::{Blocked, Status, Task, is_good_id, one_line};
+use chela_taskfile::{Blocked, Priority, Status, Task, is_good_id, one_line};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::machine::{Approval, Op, priority};
+use super::machine::{Approval, Op};
 use super::milestones::Edit;
 use super::plans::Verdict;
 use super::{Error, Handle, Refused, View, blocking};
@@ -25,6 +25,13 @@ pub struct ToolSpec {
     pub schema: fn() -> Schema,
     /// Changes nothing.
     pub reads: bool,
+}
+
+impl ToolSpec {
+    /// As a model, and whoever asks, is told of it.
+    pub fn to_json(&self) -> Value {
+        json!({ "name": self.name, "description": self.description, "parameters": (self.schema)().document() })
+    }
 }
 
 macro_rules! tools {
@@ -107,24 +114,9 @@ impl Handle {
         let own = |id: Option<String>| id.map(|id| self.own_open(agent, &id).map(|view| view.id.clone())).transpose();
         match tool {
             "task_start" => {
-                let mut args: Start = parse(args)?;
+                let args: Start = parse(args)?;
                 let approval = if args.requires_approval { Approval::Needed } else { Approval::NotNeeded };
-                let steps = std::mem::take(&mut args.steps);
-                let lineage = lineage(args.work_session_id.take());
-                let mut task = self.new_task(agent, &args.description, lineage)?;
-                described(
-                    &mut task,
-                    args.priority,
-                    args.context,
-                    args.depends_on,
-                    args.effort,
-                    args.due_date,
-                    args.milestone_item_id,
-                );
-                task.source = args.source.map(|text| one_line(&text));
-                task.start = args.start_date.map(|text| one_line(&text));
-                self.check_item(&task)?;
-                planned(&mut task, steps)?;
+                let task = self.new_task(agent, args, lineage)?;
                 done(Op::Start(Box::new(task), approval))
             }
             "task_update" => {
@@ -177,24 +169,12 @@ impl Handle {
                 Ok(crate::bus::data(json!({ "success": true, "task": view.to_json() })))
             }
             "task_backlog_add" => {
-                let args: BacklogAdd = parse(args)?;
-                let assignee = args.assignee.as_deref().map(|id| self.agent_named(id)).transpose()?;
-                let owner = assignee.as_ref().unwrap_or(agent);
-                let lineage = lineage(args.work_session_id);
-                let mut task = self.new_task(agent, &args.description, lineage)?;
-                described(
-                    &mut task,
-                    args.priority,
-                    args.context,
-                    args.depends_on,
-                    args.effort,
-                    args.due_date,
-                    args.milestone_item_id,
-                );
+                let (args, assignee) = parse::<BacklogAdd>(args)?.split();
+                let assignee = assignee.map(|id| self.agent_named(&id)).transpose()?;
+                let mut task = self.new_task(agent, args, lineage)?;
                 task.assignee = assignee.as_ref().map(AgentId::to_string);
-                self.check_item(&task)?;
-                planned(&mut task, args.steps)?;
-                self.act(owner, Op::AddToBacklog(Box::new(task))).map(|decided| decided.answer)
+                let op = Op::AddToBacklog(Box::new(task));
+                self.act(assignee.as_ref().unwrap_or(agent), op).map(|decided| decided.answer)
             }
             "task_backlog_pick" => {
                 let args: BacklogPick = parse(args)?;
@@ -242,23 +222,41 @@ impl Handle {
         }
     }
 
-    fn new_task(&self, by: &AgentId, description: &str, lineage: Lineage) -> Result<Task, Error> {
+    fn new_task(
+        &self,
+        by: &AgentId,
+        args: Start,
+        lineage: impl FnOnce(Option<String>) -> Lineage,
+    ) -> Result<Task, Error> {
         let now = self.0.parts.clock.now();
-        let chars = description.chars().count();
-        if description.trim().is_empty() {
+        let chars = args.description.chars().count();
+        if args.description.trim().is_empty() {
             return Err(Refused::Needs { field: "description" }.into());
         }
         if chars > DESCRIPTION_CHARS_MAX {
             return Err(Refused::LongDescription { chars }.into());
         }
+        let lineage = lineage(args.work_session_id);
         if lineage.work_session.len() > 128 || one_line(&lineage.work_session) != lineage.work_session {
             return Err(Refused::Arguments("work_session_id must be one word of at most 128 bytes".into()).into());
         }
-        let lines: Vec<&str> = description.trim().lines().map(str::trim_end).collect();
-        let mut task = Task::new(format!("task_{}", id::fresh(now).simple()), lines.join("\n"), now.to_string());
+        let line = |text: Option<String>| text.map(|text| one_line(&text)).filter(|text| !text.is_empty());
+        let lines = |text: &str| text.trim().lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+        let id = format!("task_{}", id::fresh(now).simple());
+        let mut task = Task::new(id, lines(&args.description), now.to_string());
         task.created_by = Some(by.to_string());
         task.work_session = Some(lineage.work_session);
         task.previous_work_session = lineage.previous;
+        task.priority = args.priority.map_or(Priority::Medium, |word| Priority::parse(word.as_str()));
+        task.context = args.context.map(|text| lines(&text)).filter(|text| !text.is_empty());
+        task.depends_on = args.depends_on.iter().map(|id| one_line(id)).filter(|id| !id.is_empty()).collect();
+        (task.source, task.effort) = (line(args.source), line(args.effort));
+        (task.start, task.due) = (line(args.start_date), line(args.due_date));
+        task.milestone_item = line(args.milestone_item_id);
+        self.check_item(&task)?;
+        if !args.steps.is_empty() {
+            set_steps(args.steps).apply(&mut task).map_err(Refused::from)?;
+        }
         Ok(task)
     }
 
@@ -288,30 +286,6 @@ fn unknown(id: &str) -> Error {
 /// The schema has passed them; what a schema cannot tell is refused by name.
 fn parse<T: DeserializeOwned>(args: Map<String, Value>) -> Result<T, Error> {
     serde_json::from_value(Value::Object(args)).map_err(|error| Refused::Arguments(error.to_string()).into())
-}
-
-fn described(
-    task: &mut Task,
-    wanted: Option<PriorityWord>,
-    context: Option<String>,
-    depends_on: Vec<String>,
-    effort: Option<String>,
-    due: Option<String>,
-    milestone_item: Option<String>,
-) {
-    let line = |text: Option<String>| text.map(|text| one_line(&text)).filter(|text| !text.is_empty());
-    task.priority = wanted.and_then(|word| priority(word.as_str())).unwrap_or(chela_taskfile::Priority::Medium);
-    let lines = |text: String| text.trim().lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
-    task.context = context.map(lines).filter(|text| !text.is_empty());
-    task.depends_on = depends_on.iter().map(|id| one_line(id)).filter(|id| !id.is_empty()).collect();
-    (task.effort, task.due, task.milestone_item) = (line(effort), line(due), line(milestone_item));
-}
-
-fn planned(task: &mut Task, steps: Vec<NewStep>) -> Result<(), Error> {
-    if !steps.is_empty() {
-        set_steps(steps).apply(task).map_err(Refused::from)?;
-    }
-    Ok(())
 }
 
 fn edit_of(tool: &str, args: Map<String, Value>) -> Result<Edit, Error> {

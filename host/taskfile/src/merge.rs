@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::document::{Document, Section};
+use crate::document::Document;
 use crate::labels;
 use crate::read::{items, step};
 use crate::steps::name_all;
@@ -77,14 +77,17 @@ impl Merge {
         if loose_lines(theirs).iter().any(|line| !held.contains(line)) {
             self.conflicts.push("lines within sections".to_owned());
         }
-        let [mine, yours] = [ours, theirs].map(free);
-        for (key, section) in yours {
+        let mine = free(ours);
+        for (key, at) in free(theirs) {
+            let section = &theirs.sections[at];
             match mine.iter().find(|(name, _)| *name == key) {
-                None => document.insert(document.sections.len(), section),
-                Some((_, known)) => {
-                    let text = self.added(&format!("## {}", section.title()), known.core(), section.core());
-                    if text != known.core() {
-                        set_free(&mut document, &key, &text);
+                None => document.insert(document.sections.len(), section.clone()),
+                // What is new stands after them, so their places are still the same.
+                Some((_, at)) => {
+                    let known = ours.sections[*at].core();
+                    let text = self.added(&format!("## {}", section.title()), known, section.core());
+                    if text != known {
+                        document.sections[*at].set_core(&text);
                     }
                 }
             }
@@ -255,13 +258,15 @@ impl Merge {
     fn free_text(&mut self, base: &Document, ours: &Document, document: &mut Document) {
         let head = self.theirs("the text above the sections", &base.head, &ours.head, &document.head);
         document.head = head;
-        let [was, now] = [base, ours].map(free);
-        let edited = free(document);
-        let of = |sections: &[(String, Section)], key: &str| {
-            sections.iter().find(|(name, _)| name == key).map(|(_, section)| section.core().to_owned())
-        };
-        for (key, section) in &now {
-            let (was, now, edited) = (of(&was, key), Some(section.core().to_owned()), of(&edited, key));
+        let (was, edited) = (free(base), free(document));
+        for (key, at) in free(ours) {
+            let section = &ours.sections[at];
+            let place =
+                |sections: &[(String, usize)]| sections.iter().find(|(name, _)| *name == key).map(|(_, at)| *at);
+            let there = place(&edited);
+            let was = place(&was).map(|at| base.sections[at].core().to_owned());
+            let edited = there.map(|at| document.sections[at].core().to_owned());
+            let now = Some(section.core().to_owned());
             let what = format!("## {}", section.title());
             let wanted = match (&was, &now, &edited) {
                 (Some(was), Some(now), Some(edited)) => Some(self.text(&what, was, now, edited)),
@@ -269,9 +274,9 @@ impl Merge {
                 (None, Some(now), Some(edited)) => Some(self.text(&what, "", now, edited)),
                 (was, now, edited) => self.theirs(&what, was, now, edited),
             };
-            match (wanted, edited) {
-                (wanted, edited) if wanted == edited => {}
-                (Some(text), Some(_)) => set_free(document, key, &text),
+            match (wanted, there) {
+                (wanted, _) if wanted == edited => {}
+                (Some(text), Some(at)) => document.sections[at].set_core(&text),
                 (Some(_), None) => document.insert(document.sections.len(), section.clone()),
                 (None, _) => {}
             }
@@ -338,36 +343,20 @@ fn loose_lines(document: &Document) -> BTreeSet<String> {
     found
 }
 
-/// Sections that mean nothing here, each with a name of its own.
-fn free(document: &Document) -> Vec<(String, Section)> {
-    let mut seen: HashMap<String, usize> = HashMap::new();
+/// Sections that mean nothing here, by place, each with a name of its own.
+fn free(document: &Document) -> Vec<(String, usize)> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
     let mut known = BTreeSet::new();
     let mut found = Vec::new();
-    for section in &document.sections {
-        if section.known().is_some() && known.insert(section.known()) {
+    for (at, section) in document.sections.iter().enumerate() {
+        if section.known().is_some_and(|meant| known.insert(meant)) {
             continue;
         }
-        let nth = seen.entry(section.title().to_owned()).or_default();
+        let nth = seen.entry(section.title()).or_default();
         *nth += 1;
-        found.push((format!("{} {nth}", section.title()), section.clone()));
+        found.push((format!("{} {nth}", section.title()), at));
     }
     found
-}
-
-fn set_free(document: &mut Document, key: &str, text: &str) {
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let mut known = BTreeSet::new();
-    for section in &mut document.sections {
-        if section.known().is_some() && known.insert(section.known()) {
-            continue;
-        }
-        let nth = seen.entry(section.title().to_owned()).or_default();
-        *nth += 1;
-        if format!("{} {nth}", section.title()) == key {
-            section.set_core(text);
-            return;
-        }
-    }
 }
 
 /// Whether `lines` has every one of `some` in this order, so that it only added to them.

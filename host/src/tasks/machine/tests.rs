@@ -1,5 +1,7 @@
 //! Every way a task may go, and every way it may not.
 
+use chela_taskfile::Priority;
+
 use super::*;
 
 /// Tasks by name and status, in the order in which they were made; `x<y` is one that depends on another.

@@ -271,6 +271,27 @@ arguments! {
     }
 }
 
+impl BacklogAdd {
+    /// What a task needs to begin, and whose backlog it goes to.
+    pub(super) fn split(self) -> (Start, Option<String>) {
+        let start = Start {
+            description: self.description,
+            priority: self.priority,
+            context: self.context,
+            source: None,
+            depends_on: self.depends_on,
+            effort: self.effort,
+            start_date: None,
+            due_date: self.due_date,
+            milestone_item_id: self.milestone_item_id,
+            work_session_id: self.work_session_id,
+            steps: self.steps,
+            requires_approval: false,
+        };
+        (start, self.assignee)
+    }
+}
+
 impl PriorityWord {
     pub(super) fn as_str(self) -> &'static str {
         match self {
