@@ -92,7 +92,8 @@ fn a_change_of_comments_alone_is_no_news_but_another_revision() {
     assert_eq!(applied["changed"], json!([]));
     assert_ne!(hash(), before);
     host.events();
-    assert_eq!(host.dir.event_types(), ["gateway.started"]);
+    let told = host.dir.event_types().into_iter().filter(|kind| kind.starts_with("config.")).count();
+    assert_eq!(told, 0);
 }
 
 #[test]

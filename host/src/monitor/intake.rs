@@ -34,12 +34,36 @@ pub(super) enum Came {
 pub(super) enum Intake {
     Here(Follower),
     /// Until the end of the log is reached for the first time.
-    Ahead {
-        came: Receiver<io::Result<Came>>,
-        reader: JoinHandle<Follower>,
-    },
+    Ahead(Reader),
     /// Between the two.
     Moving,
+}
+
+/// The thread that reads ahead. Dropped, it has ended: nobody else may find the log still open.
+pub(super) struct Reader {
+    came: Option<Receiver<io::Result<Came>>>,
+    thread: Option<JoinHandle<Follower>>,
+}
+
+impl Reader {
+    fn next(&self) -> io::Result<Came> {
+        // One who is gone without a word has panicked, which joining tells.
+        self.came.as_ref().and_then(|came| came.recv().ok()).unwrap_or(Ok(Came::End))
+    }
+
+    fn end(&mut self) -> Option<std::thread::Result<Follower>> {
+        // Nobody takes what it reads any more.
+        self.came = None;
+        self.thread.take().map(JoinHandle::join)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Some(Err(_)) = self.end() {
+            tracing::error!("the thread that reads the log ahead had died");
+        }
+    }
 }
 
 impl Intake {
@@ -52,21 +76,20 @@ impl Intake {
         let (send, came) = sync_channel(0);
         let reader = std::thread::Builder::new().name("chela-intake".into());
         let reader = reader.spawn(move || read_ahead(follower, &send))?;
-        Ok(Self::Ahead { came, reader })
+        Ok(Self::Ahead(Reader { came: Some(came), thread: Some(reader) }))
     }
 
     pub(super) fn next(&mut self) -> io::Result<Came> {
         let came = match self {
             Self::Here(follower) => return next_of(follower),
-            // One who is gone without a word has panicked, which joining tells.
-            Self::Ahead { came, .. } => came.recv().unwrap_or(Ok(Came::End))?,
+            Self::Ahead(reader) => reader.next()?,
             Self::Moving => return Ok(Came::End),
         };
         if !matches!(came, Came::Lines(..))
-            && let Self::Ahead { came: _, reader } = std::mem::replace(self, Self::Moving)
+            && let Self::Ahead(mut reader) = std::mem::replace(self, Self::Moving)
+            && let Some(ended) = reader.end()
         {
-            let follower = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            *self = Self::Here(follower);
+            *self = Self::Here(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
         Ok(came)
     }
