@@ -12,19 +12,23 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::agents;
 use crate::bus::{self, Bus, data};
 use crate::clock::Clock;
 use crate::config::{Listen, Starter};
-use crate::edge::{self, Audit, Context, Limiters, Listener, Phase, Shared};
+use crate::edge::{self, Audit, Context, Limiters, Listener, Phase, Presence, Shared};
 use crate::event::{Event, Kind};
+use crate::feed::Feed;
 use crate::journal;
 use crate::layout::StateDir;
 use crate::metrics::Metrics;
+use crate::models;
 use crate::monitor;
 use crate::plugins;
 use crate::port::PerPort;
 use crate::run::{Addresses, RunFile};
 use crate::settings::{self, Service, Settings};
+use crate::sessions;
 use crate::tasks;
 use crate::tools;
 
@@ -50,6 +54,8 @@ pub enum Error {
     Journal(#[from] journal::Error),
     #[error(transparent)]
     Tasks(#[from] Box<tasks::Error>),
+    #[error(transparent)]
+    Sessions(#[from] Box<sessions::Error>),
 }
 
 /// How long a stop waits for the watch over files, which has nothing of its own to finish.
@@ -90,6 +96,8 @@ pub struct App {
     monitor: monitor::Handle,
     tasks: tasks::Handle,
     tools: tools::Handle,
+    sessions: sessions::Handle,
+    agents: agents::Handle,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
     sockets: TaskTracker,
@@ -145,7 +153,9 @@ impl App {
         let bus = Bus::open(&dir, clock.clone(), metrics.clone(), group, segment_bytes)?;
         let opened = journal::Opened::open(&dir)?;
         let tasks_found = tasks::read(&opened)?;
+        let sessions_found = sessions::read(&opened)?;
         let journal = opened.start()?;
+        let journal_of_sessions = journal.clone();
         let audit = Audit::open(&dir)?;
         // The last thing that may fail before anything runs.
         let facts = data(json!({ "version": env!("CARGO_PKG_VERSION"), "addresses": addresses }));
@@ -202,14 +212,42 @@ impl App {
         )
         .map_err(Box::new)?;
         services.spawn("the watch over tasks", watching);
+        let feed = Feed::default();
+        let (sessions, keeping) = sessions::start(
+            sessions::Options {
+                dir: dir.clone(),
+                clock: clock.clone(),
+                settings: settings.clone(),
+                journal: journal_of_sessions,
+                feed: feed.clone(),
+            },
+            sessions_found,
+            services.stop.clone(),
+        )
+        .map_err(Box::new)?;
+        services.spawn("the keeper of sessions", keeping);
         let tools = tools::Handle::new(tools::Options {
+            dir: dir.clone(),
             clock: clock.clone(),
             bus: bus.clone(),
             settings: settings.clone(),
             plugins: plugins.clone(),
             monitor: monitor.clone(),
             tasks: tasks.clone(),
+            sessions: sessions.clone(),
         });
+        let models = models::Handle::new(dir.clone(), clock.clone());
+        let (agents, running) = agents::start(agents::Options {
+            dir: dir.clone(),
+            clock: clock.clone(),
+            settings: settings.clone(),
+            plugins: plugins.clone(),
+            sessions: sessions.clone(),
+            tools: tools.clone(),
+            models: models.clone(),
+            feed: feed.clone(),
+        });
+        services.spawn("the runs", running);
 
         let (phase, phase_seen) = watch::channel(Phase::Ready);
         let (changes, sockets) = (TaskTracker::new(), TaskTracker::new());
@@ -222,6 +260,8 @@ impl App {
             monitor: monitor.clone(),
             tasks: tasks.clone(),
             tools: tools.clone(),
+            sessions: sessions.clone(),
+            agents: agents.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             metrics,
@@ -231,7 +271,10 @@ impl App {
             sockets: sockets.clone(),
             audit,
             limiters: Limiters::default(),
+            feed,
+            presence: Presence::default(),
         });
+        services.spawn("the announcer", edge::announce(context.clone(), services.stop.clone()));
         let mut listeners = Parts::default();
         let routes = edge::routes();
         let open_max = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -252,6 +295,8 @@ impl App {
             monitor,
             tasks,
             tools,
+            sessions,
+            agents,
             phase,
             changes,
             sockets,
@@ -320,14 +365,17 @@ impl App {
         if tokio::time::timeout(SERVICES_PATIENCE, self.sockets.wait()).await.is_err() {
             tracing::warn!(left = self.sockets.len(), "connections did not end and are left behind");
         }
+        self.sessions.close();
         let patience = Duration::from_millis(self.settings.current().config.limits.drain_timeout_ms);
         tokio::select! {
             () = self.changes.wait() => {}
             () = self.clock.sleep(patience) => tracing::error!(left = self.changes.len(), "changes were cut off by the stop"),
         }
+        self.agents.stop(patience).await;
         if tokio::time::timeout(SERVICES_PATIENCE, self.services.end()).await.is_err() {
             tracing::error!("a service did not end and is left behind");
         }
+        self.sessions.stop().await;
         self.tasks.stop().await;
         self.monitor.stop().await;
         self.plugins.stop().await;

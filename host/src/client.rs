@@ -82,7 +82,7 @@ impl Client {
 
     /// Calls a method of the gateway.
     pub async fn call(&self, method: &str, params: Value) -> Result<Value, Error> {
-        let frame = Request { kind: None, id: None, method: method.into(), params: Some(params), traceparent: None };
+        let frame = Request::new(method, params);
         let body = serde_json::to_vec(&frame).expect("a frame is plain JSON");
         let answer = self.send(Method::POST, "/rpc", &[], body).await?;
         if answer.status == StatusCode::UNAUTHORIZED {

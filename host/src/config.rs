@@ -5,6 +5,7 @@ mod agents;
 mod categories;
 mod events;
 mod listen;
+mod models;
 mod parse;
 mod plugins;
 mod secret;
@@ -25,6 +26,7 @@ pub use agents::{Agent, AgentRole, Agents, Identity, Team};
 pub use categories::Category;
 pub use events::Events;
 pub use listen::Listen;
+pub use models::{Model, ModelRef, Provider, ProviderKind, Providers, RunLimits, Runs};
 pub use parse::{Problems, json5_value, parse};
 pub use plugins::{Binding, Decisions, Guard, OnFailure, PluginLimits, Plugins, Switch};
 pub use secret::Secret;
@@ -50,6 +52,10 @@ pub struct Config {
     pub hub: Hub,
     /// Who is in the team.
     pub agents: Agents,
+    /// Where the models of agents are.
+    pub providers: Providers,
+    /// How much runs may take.
+    pub runs: Runs,
     /// Groups of agents, shown together.
     pub teams: Vec<Team>,
     /// The categories that conversations are put in.
@@ -142,6 +148,9 @@ pub struct Limits {
     /// The largest body of a request.
     #[schemars(range(min = 1_024, max = 67_108_864))]
     pub body_bytes: usize,
+    /// The largest frame of a client that is connected to the gateway.
+    #[schemars(range(min = 65_536, max = 67_108_864))]
+    pub frame_bytes: usize,
     /// Connections held open at once, on each listener.
     #[schemars(range(min = 1, max = 100_000))]
     pub connections: usize,
@@ -199,6 +208,8 @@ impl Default for Config {
             monitor: Monitor::default(),
             hub: Hub::default(),
             agents: Agents::default(),
+            providers: Providers::default(),
+            runs: Runs::default(),
             teams: Vec::new(),
             categories: categories::default_table(),
             plugins: Plugins::default(),
@@ -258,6 +269,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body_bytes: 2 * 1024 * 1024,
+            frame_bytes: 25 * 1024 * 1024,
             connections: 5_000,
             requests_per_second: 1_000,
             requests_burst: 2_000,
@@ -333,6 +345,6 @@ fn collect_changes(path: &str, old: &Value, new: &Value, paths: &mut Vec<String>
 
 /// Of changed paths, those that a running gateway cannot take up.
 pub fn needing_restart(changed: &[String]) -> Vec<String> {
-    const FIXED: [&str; 5] = ["gateway.listen", "monitor.listen", "hub.listen", "events.groupMs", "log.format"];
+    const FIXED: [&str; 6] = ["gateway.listen", "monitor.listen", "hub.listen", "runs.concurrency", "events.groupMs", "log.format"];
     changed.iter().filter(|path| FIXED.contains(&path.as_str())).cloned().collect()
 }

@@ -5,26 +5,33 @@
 mod api;
 mod audit;
 mod body;
+mod catalog;
+mod chat;
 mod error;
 mod follow;
 mod frame;
+mod gateway;
 #[cfg(test)]
 mod fuzz;
 mod guard;
 mod health;
+mod keys;
 mod limiter;
 mod listener;
 mod methods;
 mod monitor;
+mod old_tasks;
 mod openapi;
 mod origin;
 mod params;
 mod plugins;
 mod queries;
 mod route;
+mod sessions;
 mod table;
 mod tasks;
 mod tools;
+mod upgrade;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -45,6 +52,7 @@ pub use api::routes;
 pub use audit::Audit;
 pub use error::Refusal;
 pub use frame::{ErrorShape, Request, Response};
+pub use gateway::{Presence, announce};
 pub use limiter::Limiters;
 pub use listener::{Listener, bind, connections_share};
 pub use methods::methods;
@@ -72,6 +80,8 @@ pub struct Shared {
     pub monitor: crate::monitor::Handle,
     pub tasks: crate::tasks::Handle,
     pub tools: crate::tools::Handle,
+    pub sessions: crate::sessions::Handle,
+    pub agents: crate::agents::Handle,
     pub bus: Bus,
     pub clock: Clock,
     pub metrics: Metrics,
@@ -83,6 +93,8 @@ pub struct Shared {
     pub sockets: TaskTracker,
     pub audit: Audit,
     pub limiters: Limiters,
+    pub feed: crate::feed::Feed,
+    pub presence: Presence,
 }
 
 impl Context {

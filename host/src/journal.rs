@@ -138,6 +138,15 @@ impl Handle {
         self.submit(transaction)?.wait()
     }
 
+    /// Commits and waits, for async threads.
+    pub async fn commit_async(&self, transaction: Transaction) -> Result<u64, Error> {
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let asked = self.0.committer.submit(transaction, move |outcome| drop(answer.send(outcome)));
+        asked.map_err(|cause| told(&self.0.path, Arc::new(cause)))?;
+        let answered = answered.await.unwrap_or_else(|_| Err(Arc::new(journal::Error::Stopped)));
+        answered.map_err(|cause| told(&self.0.path, cause))
+    }
+
     /// The record as it is now. Not for an async thread.
     pub fn get(&self, kind: &str, id: &str) -> Result<Option<Record>, Error> {
         self.0.committer.get(kind, id).map_err(|cause| told(&self.0.path, cause))

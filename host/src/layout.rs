@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::id::AgentId;
+
 /// The name of the event log's files: `STEM.ndjson` grows, `STEM.YYYY-MM.N.ndjson` are closed.
 pub const EVENT_LOG_STEM: &str = "coordination-events";
 
@@ -50,6 +52,20 @@ impl StateDir {
     /// What each plugin logs.
     pub fn plugin_logs(&self) -> PathBuf {
         self.logs().join("plugins")
+    }
+
+    /// Transcripts of sessions, by agent.
+    pub fn sessions(&self) -> PathBuf {
+        self.0.join("sessions")
+    }
+
+    pub fn transcript(&self, agent: &AgentId, session: &str) -> PathBuf {
+        self.sessions().join(agent.as_ref()).join(format!("{session}.jsonl"))
+    }
+
+    /// Where the transcript of a deleted session is kept.
+    pub fn archived_transcript(&self, agent: &AgentId, session: &str) -> PathBuf {
+        self.sessions().join(agent.as_ref()).join("archive").join(format!("{session}.jsonl"))
     }
 
     /// Installed components; watched.

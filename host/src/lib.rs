@@ -19,15 +19,20 @@ pub mod policy;
 pub mod metrics;
 pub mod bus;
 pub mod journal;
+pub mod feed;
+pub mod logs;
 pub mod run;
 pub mod watch;
 pub mod settings;
+pub mod models;
 pub mod plugins;
 
 // 3 flows
 pub mod monitor;
 pub mod tasks;
+pub mod sessions;
 pub mod tools;
+pub mod agents;
 
 // 4 edges
 pub mod edge;

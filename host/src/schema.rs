@@ -24,6 +24,12 @@ impl Problem {
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into() }
     }
+
+    /// Its place first, as the protocol says it.
+    pub fn at(&self) -> String {
+        let place = if self.path.is_empty() { "root" } else { &self.path };
+        format!("at {place}: {}", self.message)
+    }
 }
 
 impl fmt::Display for Problem {

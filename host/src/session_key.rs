@@ -32,6 +32,8 @@ impl SessionKey {
         if text.len() > BYTES_MAX {
             return Err(bad("it is longer than 256 bytes"));
         }
+        // Keys are the same in any case.
+        let text = &text.to_lowercase();
         let rest = text.strip_prefix("agent:").unwrap_or(text);
         let (id, tail) = match rest.split_once(':') {
             Some(_) if !text.starts_with("agent:") => return Err(bad("it does not begin with `agent:`")),
@@ -45,6 +47,21 @@ impl SessionKey {
             return Err(bad("a part after the agent is empty or has a sign that no key has"));
         }
         Ok(Self { agent, tail: tail.to_owned() })
+    }
+
+    /// A session of an agent by what follows the agent in its key.
+    pub fn of(agent: AgentId, tail: &str) -> Result<Self, BadSessionKey> {
+        Self::parse(&format!("agent:{agent}:{tail}"))
+    }
+
+    pub fn is_main(&self) -> bool {
+        self.tail == "main"
+    }
+
+    /// `group` where many talk, else `direct`.
+    pub fn kind(&self) -> &'static str {
+        let many = |part: &str| matches!(part, "group" | "channel");
+        if self.tail.split(':').any(many) { "group" } else { "direct" }
     }
 
     /// The session of a sub-agent, which works for the agent for a while.

@@ -23,7 +23,7 @@ use crate::schema::Problem;
 use crate::watch::Watcher;
 
 pub use file::{check, create, load, make_workspaces};
-pub use secrets::{Principal, Tokens};
+pub use secrets::{Principal, Tokens, secret_text};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

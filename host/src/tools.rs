@@ -2,6 +2,9 @@
 //! Keeps true: no tool runs before its arguments fit its schema and every guard has let it pass; what a guard rewrote is checked again.
 //! Never: knows what a tool does.
 
+mod files;
+mod talk;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,16 +12,19 @@ use serde_json::{Map, Value, json};
 
 use crate::bus::data;
 use crate::clock::Clock;
+use crate::config::Agent;
 use crate::event::{Event, Kind};
 use crate::id;
+use crate::layout::StateDir;
 use crate::lineage::{Lineage, Sources};
 use crate::monitor;
 use crate::plugins::{self, About, Decision};
 use crate::policy::{Actor, Block, Step, Task, ToolCall};
 use crate::schema::{Problem, Schema};
 use crate::session_key::SessionKey;
+use crate::sessions::{self, Chain};
 use crate::settings;
-use crate::tasks::{self, TOOLS, View};
+use crate::tasks::{self, TOOLS, ToolSpec, View};
 
 /// Why a call gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -43,15 +49,32 @@ pub struct Call {
     pub tool: String,
     pub args: Map<String, Value>,
     pub session: SessionKey,
+    /// The run that makes it; none where a person or a program does.
+    pub run: Option<InRun>,
+}
+
+/// Where in a run a call is made.
+#[derive(Clone, Debug)]
+pub struct InRun {
+    pub run: String,
+    pub call: String,
+    pub chain: Chain,
+}
+
+/// Every tool there is.
+pub fn all() -> impl Iterator<Item = &'static ToolSpec> {
+    TOOLS.iter().chain(files::TOOLS).chain(talk::TOOLS)
 }
 
 pub struct Options {
+    pub dir: StateDir,
     pub clock: Clock,
     pub bus: crate::bus::Bus,
     pub settings: settings::Handle,
     pub plugins: plugins::Handle,
     pub monitor: monitor::Handle,
     pub tasks: tasks::Handle,
+    pub sessions: sessions::Handle,
 }
 
 /// The way to the tools; cheap to clone.
@@ -65,24 +88,25 @@ struct Shared {
 
 impl Handle {
     pub fn new(options: Options) -> Self {
-        let schemas = TOOLS.iter().map(|tool| (tool.name, (tool.schema)())).collect();
+        let schemas = all().map(|tool| (tool.name, (tool.schema)())).collect();
         Self(Arc::new(Shared { options, schemas }))
     }
 
     /// Whether a tool of this name changes nothing.
     pub fn reads(&self, tool: &str) -> bool {
-        TOOLS.iter().any(|known| known.name == tool && known.reads)
+        all().any(|known| known.name == tool && known.reads)
     }
 
     /// Calls a tool. What the tool itself refuses is an answer with `success: false`, for the model to read.
     pub async fn invoke(&self, call: Call) -> Result<Map<String, Value>, Error> {
         let shared = &self.0;
-        let name = TOOLS.iter().find(|tool| tool.name == call.tool).map(|tool| tool.name);
+        let name = all().find(|tool| tool.name == call.tool).map(|tool| tool.name);
         let name = name.ok_or_else(|| Error::Unknown(call.tool.chars().take(64).collect()))?;
         let settings = shared.options.settings.current();
         let agent = settings.config.agents.list.iter().find(|agent| agent.id == call.session.agent);
         let agent = agent.ok_or_else(|| Error::UnknownAgent(call.session.agent.to_string()))?;
-        if call.session.is_subagent() {
+        let of_tasks = TOOLS.iter().any(|tool| tool.name == name);
+        if of_tasks && call.session.is_subagent() {
             return Ok(failed(&tasks::Error::SubAgent));
         }
         let problems = shared.schemas[name].problems(&Value::Object(call.args.clone()));
@@ -90,7 +114,7 @@ impl Handle {
             return Err(Error::Arguments { tool: name, problems });
         }
         // Before any guard, whose word would be noted in the task.
-        if let Err(error) = shared.options.tasks.may_touch(&agent.id, name, &call.args) {
+        if of_tasks && let Err(error) = shared.options.tasks.may_touch(&agent.id, name, &call.args) {
             return Ok(failed(&error));
         }
         let subject = self.subject(&call);
@@ -104,7 +128,7 @@ impl Handle {
         };
         let asked = ToolCall {
             tool: name.into(),
-            arguments: call.args,
+            arguments: call.args.clone(),
             agent: actor,
             task: subject.as_deref().map(policy_task),
         };
@@ -125,8 +149,30 @@ impl Handle {
                 {
                     arguments.entry("task_id").or_insert_with(|| json!(view.id));
                 }
-                self.run(&call.session, name, arguments, warnings).await
+                if of_tasks {
+                    return self.run(&call.session, name, arguments, warnings).await;
+                }
+                let mut answer = match talk::TOOLS.iter().any(|tool| tool.name == name) {
+                    true => talk::run(&shared.options, &call, name, arguments).await,
+                    false => self.on_files(agent, name, arguments).await,
+                };
+                if !warnings.is_empty() {
+                    answer.entry("warning").or_insert_with(|| json!(warnings.join("; ")));
+                }
+                Ok(answer)
             }
+        }
+    }
+
+    async fn on_files(&self, agent: &Agent, tool: &'static str, args: Map<String, Value>) -> Map<String, Value> {
+        let options = &self.0.options;
+        let workspace = options.dir.path().join(agent.workspace_path());
+        let now = options.clock.now();
+        let done = tokio::task::spawn_blocking(move || files::run(&workspace, tool, args, now)).await;
+        let refused = |said: String| data(json!({ "success": false, "error": said }));
+        match done {
+            Ok(done) => done.unwrap_or_else(|error| refused(error.to_string())),
+            Err(_) => refused("the files could not be used; see the gateway's log".into()),
         }
     }
 

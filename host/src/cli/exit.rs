@@ -73,7 +73,7 @@ fn of_app(error: &app::Error) -> u8 {
         app::Error::Edge(edge::Error::Bind { .. }) | app::Error::Foreign { .. } => CONFIG,
         app::Error::Plugins(error) if matches!(**error, plugins::Error::Directory { .. }) => CANNOT_WRITE,
         app::Error::Journal(journal::Error::Damaged { .. } | journal::Error::Foreign { .. }) => CONFIG,
-        app::Error::Journal(_) | app::Error::Tasks(_) => CANNOT_WRITE,
+        app::Error::Journal(_) | app::Error::Tasks(_) | app::Error::Sessions(_) => CANNOT_WRITE,
         app::Error::Died { .. } | app::Error::Plugins(_) => FAILED,
         app::Error::Settings(error) => of_settings(error),
     }

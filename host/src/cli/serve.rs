@@ -173,7 +173,8 @@ pub(super) fn start_logging(log: &Log) -> LogLevel {
         LogFormat::Json => lines.json().boxed(),
         LogFormat::Text => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
     };
-    tracing_subscriber::registry().with(filter).with(lines).init();
+    let keep = logs::Keep(Clock::system());
+    tracing_subscriber::registry().with(filter).with(lines).with(keep).init();
     LogLevel(handle)
 }
 

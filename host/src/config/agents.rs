@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Config;
+use super::{Config, ModelRef, RunLimits};
 use crate::id::AgentId;
 use crate::layout;
 use crate::schema::Problem;
@@ -16,6 +16,12 @@ use crate::schema::Problem;
 pub struct Agents {
     /// The agent that is meant when none is named; else the first.
     pub default: Option<AgentId>,
+    /// The model of agents that name none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelRef>,
+    /// Models that are tried in order when that one fails.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<ModelRef>,
     pub list: Vec<Agent>,
 }
 
@@ -40,6 +46,23 @@ pub struct Agent {
     /// A directory below the state directory; else `workspace-{id}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelRef>,
+    /// Tried in order when that one fails; else those of all agents.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<ModelRef>,
+    /// A file of its workspace with what it is to be and do; else `AGENTS.md`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<PathBuf>,
+    /// Names of the tools it may call, `*` at the end for all that begin so; else all of its role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limits: RunLimits,
+}
+
+fn is_default(limits: &RunLimits) -> bool {
+    *limits == RunLimits::default()
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -95,6 +118,15 @@ impl Agents {
 }
 
 impl Agent {
+    /// Whether it may call a tool of this name.
+    pub fn may_call(&self, tool: &str) -> bool {
+        let fits = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(beginning) => tool.starts_with(beginning),
+            None => tool == pattern,
+        };
+        self.tools.as_ref().is_none_or(|allowed| allowed.iter().any(fits))
+    }
+
     /// Its workspace, relative to the state directory.
     pub fn workspace_path(&self) -> PathBuf {
         self.workspace.clone().unwrap_or_else(|| format!("workspace-{}", self.id).into())
@@ -153,6 +185,10 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
                 add("orchestrator", "there are several orchestrators; name the one it works for".into());
             }
             _ => {}
+        }
+        let inside = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
+        if agent.instructions.as_deref().is_some_and(|path| !inside(path)) {
+            add("instructions", "must be a file of the workspace, without `..` or a leading `/`".into());
         }
         if agent.workspace.as_deref().is_some_and(|path| !is_free(path)) {
             add("workspace", "must be a directory below the state directory, of no other use and without `..`".into());

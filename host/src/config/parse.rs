@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::{Config, Listen, agents, categories, plugins};
+use super::{Config, Listen, agents, categories, models, plugins};
 use crate::port::Port;
 use crate::schema::Problem;
 
@@ -43,7 +43,7 @@ pub fn parse(text: &str) -> Result<Config, Problems> {
         .map_err(|error| Problem::new(error.path().to_string(), error.inner().to_string()))?;
     let problems = listeners_apart(&config).into_iter().chain(agents::problems(&config));
     let problems: Vec<Problem> =
-        problems.chain(categories::problems(&config)).chain(plugins::problems(&config)).collect();
+        problems.chain(models::problems(&config)).chain(categories::problems(&config)).chain(plugins::problems(&config)).collect();
     if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
 }
 
@@ -62,7 +62,6 @@ fn listeners_apart(config: &Config) -> Option<Problem> {
 
 /// Reads JSON5 of bounded depth; an error says the line and the column.
 pub fn json5_value(text: &str) -> Result<Value, Problem> {
-    let mut deserializer = json5::Deserializer::from_str(text);
     let said = |error: json5::Error| {
         let place = error.position().map(|at| format!(" at line {} column {}", at.line + 1, at.column + 1));
         let words = error.to_string();
@@ -71,8 +70,16 @@ pub fn json5_value(text: &str) -> Result<Value, Problem> {
         let words = words.replacen("EOF parsing ", "the text ends within the ", 1);
         Problem::new("", format!("not JSON5{}: {words}", place.unwrap_or_default()))
     };
-    let value = Bounded { depth: 0 }.deserialize(&mut deserializer).map_err(said)?;
-    Ok(value)
+    // By way of a type, since only so the crate looks at what follows the value.
+    json5::from_str(text).map(|Whole(value)| value).map_err(said)
+}
+
+struct Whole(Value);
+
+impl<'de> serde::Deserialize<'de> for Whole {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Bounded { depth: 0 }.deserialize(deserializer).map(Self)
+    }
 }
 
 /// Builds a `Value` while counting depth, which the JSON5 crate leaves to its caller.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Agent, AgentRole, Agents, Config, Identity, Listen, Team};
+use super::{Agent, AgentRole, Agents, Config, Identity, Listen, ModelRef, Providers, RunLimits, Team};
 use crate::port::PerPort;
 
 /// What `chela init` and a first start may choose.
@@ -23,12 +23,19 @@ pub fn starter(choices: &Starter, token: &str) -> String {
     if !choices.empty_team {
         config.teams = vec![Team { id: "demo".into(), name: Some("Demo team".into()), colour: Some("#d9480f".into()) }];
         config.agents = demo_team();
+        config.providers = demo_provider();
     }
     let mut value = config.to_value();
     value["gateway"]["auth"]["token"] = Value::String(token.into());
     let mut text = serde_json::to_string_pretty(&value).expect("a configuration is plain JSON");
     text.push('\n');
     text
+}
+
+/// Answers from a script, so that the demo team needs no key.
+fn demo_provider() -> Providers {
+    let demo = r#"{"kind": "scripted", "models": [{"id": "demo", "name": "Scripted demo"}]}"#;
+    [("demo".to_owned(), serde_json::from_str(demo).expect("a good provider"))].into_iter().collect()
 }
 
 fn demo_team() -> Agents {
@@ -40,13 +47,18 @@ fn demo_team() -> Agents {
         orchestrator: None,
         identity: Some(Identity { emoji: Some(emoji.into()), ..Identity::default() }),
         workspace: None,
+        model: None,
+        fallbacks: Vec::new(),
+        instructions: None,
+        tools: None,
+        limits: RunLimits::default(),
     };
     let list = vec![
         agent("ruda", "Ruda", "🦀", AgentRole::Orchestrator),
         agent("eden", "Eden", "🌱", AgentRole::Worker),
         agent("seum", "Seum", "🛠", AgentRole::Worker),
     ];
-    Agents { default: Some(list[0].id.clone()), list }
+    Agents { default: Some(list[0].id.clone()), model: Some(ModelRef("demo/demo".into())), fallbacks: Vec::new(), list }
 }
 
 #[cfg(test)]
@@ -67,6 +79,8 @@ mod tests {
                 "monitor",
                 "hub",
                 "agents",
+                "providers",
+                "runs",
                 "teams",
                 "categories",
                 "plugins",

@@ -8,48 +8,58 @@ use serde_json::Value;
 use std::sync::LazyLock;
 
 use super::frame::{ErrorCode, ErrorShape, Request, Response};
-use super::guard::client_of;
-use super::{Access, Context, Refusal, Routes, body, health, monitor, plugins, tasks, tools};
+use super::table::Caller;
+use super::{Access, Context, Refusal, Routes, body, gateway, health, monitor, plugins, tasks, tools};
 use crate::port::Port;
 use crate::schema::Schema;
 use crate::scope::Scope;
-use crate::settings::Principal;
 
 /// Every route of every listener.
 pub fn routes() -> Routes {
     tools::routes(tasks::routes(monitor::routes(plugins::routes(health::routes(Routes::default())))))
+        .get("/", Access::Open, &[Port::Gateway], gateway::open)
         .post("/rpc", Access::PerMethod, &[Port::Gateway], rpc)
         .get("/metrics", Access::Needs(Scope::Read), &[Port::Gateway, Port::Monitor], metrics)
 }
 
 /// One request frame in, one response frame out.
 async fn rpc(State(context): State<Context>, request: HttpRequest) -> Result<HttpResponse, Refusal> {
-    let client = client_of(&request);
-    let caller = request.extensions().get::<Principal>().cloned();
-    let caller = caller.expect("the route asks for a token");
+    let caller = Caller::of(&request);
     let bytes = body::read(&context, request.into_body()).await?;
     let (id, outcome) = match decode(&bytes) {
-        Ok(frame) => (frame.id.clone(), context.methods.call(&context, &caller, client, frame).await),
-        Err(error) => (None, Err(error)),
+        Ok(frame) => (frame.id.clone(), context.methods.call(&context, &caller, frame).await.map(|reply| reply.payload)),
+        Err((_, error)) => (None, Err(error)),
     };
     let status = match outcome.as_ref().map_err(|error| error.code) {
         Ok(_) => StatusCode::OK,
         Err(ErrorCode::InvalidRequest) => StatusCode::BAD_REQUEST,
-        Err(ErrorCode::Forbidden) => StatusCode::FORBIDDEN,
+        Err(ErrorCode::Forbidden | ErrorCode::NotPaired) => StatusCode::FORBIDDEN,
         Err(ErrorCode::Unavailable) => StatusCode::SERVICE_UNAVAILABLE,
     };
     Ok((status, Json(Response::new(id, outcome))).into_response())
 }
 
-fn decode(bytes: &[u8]) -> Result<Request, ErrorShape> {
-    static FRAME: LazyLock<Schema> = LazyLock::new(Schema::of::<Request>);
-    let refused = |said: String| ErrorShape::invalid(format!("invalid request frame: {said}"));
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| refused(format!("not JSON: {error}")))?;
-    if let Some(problem) = FRAME.problems(&value).first() {
-        return Err(refused(problem.to_string()));
-    }
-    serde_json::from_value(value).map_err(|error| refused(error.to_string()))
+/// A request frame, or its id, as far as it has one, and why it is none.
+pub(super) fn decode(bytes: &[u8]) -> Result<Request, (Option<String>, ErrorShape)> {
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| (None, not_a_frame(format!("not JSON: {error}"))))?;
+    let id = value["id"].as_str().filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
+    request_of(value).map_err(|error| (id, error))
 }
+
+pub(super) fn request_of(value: Value) -> Result<Request, ErrorShape> {
+    static FRAME: LazyLock<Schema> = LazyLock::new(Schema::of::<Request>);
+    if let Some(problem) = FRAME.problems(&value).first() {
+        return Err(not_a_frame(problem.to_string()));
+    }
+    serde_json::from_value(value).map_err(|error| not_a_frame(error.to_string()))
+}
+
+fn not_a_frame(said: String) -> ErrorShape {
+    ErrorShape::invalid(format!("invalid request frame: {said}"))
+}
+
+/// An id that is too long is not repeated.
+const ID_BYTES_MAX: usize = 256;
 
 async fn metrics(State(context): State<Context>) -> HttpResponse {
     let kind = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];

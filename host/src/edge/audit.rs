@@ -13,7 +13,6 @@ use super::{Context, Error};
 use crate::clock::Timestamp;
 use crate::id;
 use crate::layout::StateDir;
-use crate::settings::Principal;
 
 pub struct Audit(Mutex<AppendLog>);
 
@@ -49,9 +48,9 @@ impl Audit {
         }
     }
 
-    pub(super) fn entry(context: &Context, who: &Principal, from: SocketAddr, method: &str) -> Asked {
+    pub(super) fn entry(context: &Context, who: &str, from: SocketAddr, method: &str) -> Asked {
         let ts = context.clock.now();
-        Asked { id: id::fresh(ts), ts, who: who.name.clone(), from, method: method.to_owned() }
+        Asked { id: id::fresh(ts), ts, who: who.to_owned(), from, method: method.to_owned() }
     }
 
     /// Writes that a change was asked for; the change may go on only when this returns `Ok`.

@@ -3,21 +3,19 @@
 use std::time::Duration;
 
 use axum::extract::{RawQuery, Request as HttpRequest, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use futures_util::{SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::params::bad;
-use super::{Context, Phase, Refusal};
+use super::{Context, Phase, Refusal, upgrade};
 use crate::clock::Timestamp;
 use crate::monitor::{Followed, Told, seq_of_cursor};
 
@@ -43,30 +41,20 @@ pub(super) async fn follow(
     mut request: HttpRequest,
 ) -> Result<Response, Refusal> {
     let since = since(query.as_deref())?;
-    let accept = accept_key(&request)?;
-    // They hold a connection each although their request is over.
-    let followers_max = context.settings.current().config.limits.connections;
-    if context.sockets.len() >= followers_max {
-        let said = format!("{followers_max} follow already, which is as many as may (`limits.connections`)");
-        return Err(Refusal::Unavailable { said });
-    }
-    let upgrade = hyper::upgrade::on(&mut request);
+    let accepted = upgrade::accept(&request)?;
+    upgrade::within_limit(&context)?;
+    let upgraded = hyper::upgrade::on(&mut request);
     let followed = context.monitor.follow(since);
     let sockets = context.sockets.clone();
     sockets.spawn(async move {
-        let Ok(upgraded) = upgrade.await else { return };
+        let Ok(upgraded) = upgraded.await else { return };
         let limits = WebSocketConfig::default()
             .max_message_size(Some(INBOUND_BYTES_MAX))
             .max_frame_size(Some(INBOUND_BYTES_MAX));
         let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(limits)).await;
         Follower { socket, followed, sent: 0, acknowledged: 0 }.run(&context).await;
     });
-    let headers = [
-        (header::CONNECTION, HeaderValue::from_static("upgrade")),
-        (header::UPGRADE, HeaderValue::from_static("websocket")),
-        (header::SEC_WEBSOCKET_ACCEPT, accept),
-    ];
-    Ok((StatusCode::SWITCHING_PROTOCOLS, headers).into_response())
+    Ok(accepted)
 }
 
 /// `since=SEQ` or a cursor; nothing else is taken.
@@ -80,19 +68,6 @@ pub(super) fn since(query: Option<&str>) -> Result<Option<i64>, Refusal> {
         since = Some(seq.ok_or_else(|| bad("since", "must be the `seq` of an event".into()))?);
     }
     Ok(since)
-}
-
-fn accept_key(request: &HttpRequest) -> Result<HeaderValue, Refusal> {
-    let headers = request.headers();
-    let has = |name: header::HeaderName, word: &str| {
-        let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word))
-    };
-    let key = headers.get(header::SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes);
-    let version = headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(|version| version == "13");
-    let key = key.filter(|_| has(header::CONNECTION, "upgrade") && has(header::UPGRADE, "websocket") && version);
-    let key = key.ok_or_else(|| bad("Upgrade", "this path speaks WebSocket (version 13) alone".into()))?;
-    HeaderValue::from_str(&derive_accept_key(key)).map_err(|_| bad("Sec-WebSocket-Key", "not a key".into()))
 }
 
 struct Follower {
@@ -205,7 +180,7 @@ impl Follower {
     }
 }
 
-async fn draining(phase: &mut watch::Receiver<Phase>) {
+pub(super) async fn draining(phase: &mut watch::Receiver<Phase>) {
     // A sender that is gone drains too.
     let _ = phase.wait_for(|phase| *phase == Phase::Draining).await.is_ok();
 }

@@ -23,6 +23,25 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub traceparent: Option<String>,
+    /// Of the old system, which knew several profiles; there is one here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub expected_profile_id: Option<String>,
+}
+
+impl Request {
+    /// A request without an id, for HTTP, where the answer comes back on the same connection.
+    pub fn new(method: impl Into<String>, params: Value) -> Self {
+        let (method, params) = (method.into(), Some(params));
+        Self { kind: None, id: None, method, params, traceparent: None, expected_profile_id: None }
+    }
+
+    /// Named, so that its answers are known among others.
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.kind = Some(RequestKind::Req);
+        self.id = Some(id.into());
+        self
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +79,8 @@ pub struct ErrorShape {
     pub details: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,28 +88,28 @@ pub struct ErrorShape {
 pub enum ErrorCode {
     InvalidRequest,
     Forbidden,
+    NotPaired,
     Unavailable,
 }
 
 impl ErrorShape {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), details: None, retryable: None, retry_after_ms: None }
+    }
+
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self { code: ErrorCode::InvalidRequest, message: message.into(), details: None, retryable: None }
+        Self::new(ErrorCode::InvalidRequest, message)
     }
 
     pub fn unavailable(message: impl Into<String>) -> Self {
-        Self { code: ErrorCode::Unavailable, message: message.into(), details: None, retryable: Some(true) }
+        Self { retryable: Some(true), ..Self::new(ErrorCode::Unavailable, message) }
     }
 
     pub fn missing_scope(needed: Scope) -> Self {
         let details = serde_json::json!({
             "code": "MISSING_SCOPE", "missingScope": needed, "requiredScopes": [needed],
         });
-        Self {
-            code: ErrorCode::Forbidden,
-            message: format!("missing scope: {needed}"),
-            details: Some(details),
-            retryable: None,
-        }
+        Self::new(ErrorCode::Forbidden, format!("missing scope: {needed}")).with_details(details)
     }
 
     pub fn with_details(mut self, details: Value) -> Self {
@@ -121,4 +142,19 @@ impl Response {
         };
         Self { kind: ResponseKind::Res, id, ok: error.is_none(), payload, error }
     }
+}
+
+/// The head of an event frame; the payload is text that was written once for all who hear it.
+pub(super) fn event(name: &str, payload: &str, seq: Option<u64>) -> String {
+    let mut frame = String::with_capacity(payload.len() + name.len() + 64);
+    frame.push_str(r#"{"type":"event","event":""#);
+    frame.push_str(name);
+    frame.push_str(r#"","payload":"#);
+    frame.push_str(payload);
+    if let Some(seq) = seq {
+        frame.push_str(r#","seq":"#);
+        frame.push_str(&seq.to_string());
+    }
+    frame.push('}');
+    frame
 }

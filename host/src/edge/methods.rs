@@ -4,13 +4,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Context, ErrorShape, Methods, plugins, queries};
+use super::{Context, ErrorShape, Methods, catalog, chat, old_tasks, plugins, queries, sessions};
 use crate::config::Agent;
+use crate::id::AgentId;
 use crate::scope::Scope;
 
 /// Every method there is.
 pub fn methods() -> Methods {
-    let methods = queries::methods(plugins::methods(Methods::default()));
+    let methods = catalog::methods(sessions::methods(chat::methods(old_tasks::methods(queries::methods(plugins::methods(Methods::default()))))));
     methods
         .add("health", Scope::Read, health)
         .add("status", Scope::Read, status)
@@ -24,40 +25,108 @@ pub fn methods() -> Methods {
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
-async fn health(context: Context, _: Nothing) -> Result<Value, ErrorShape> {
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(dead_code, reason = "the protocol has fields that mean nothing here and must be taken all the same")]
+struct Health {
+    probe: Option<bool>,
+}
+
+async fn health(context: Context, _: Health) -> Result<Value, ErrorShape> {
+    Ok(health_of(&context))
+}
+
+/// Sessions that are named with an agent.
+const RECENT: usize = 5;
+
+pub(super) fn health_of(context: &Context) -> Value {
     let started = context.clock.elapsed();
     let settings = context.settings.current();
     let agents = &settings.config.agents;
     let default = agents.default_id();
+    let path = context.dir.sessions();
     let rows: Vec<Value> = agents
         .list
         .iter()
         .map(|agent| {
-            json!({ "agentId": agent.id, "name": agent.display_name(), "isDefault": Some(&agent.id) == default })
+            let sessions = recent(context, Some(&agent.id));
+            json!({
+                "agentId": agent.id, "name": agent.display_name(), "isDefault": Some(&agent.id) == default,
+                "heartbeat": no_heartbeat(), "sessions": { "path": path, "count": sessions.0, "recent": sessions.1 },
+            })
         })
         .collect();
+    let (count, recent) = recent(context, None);
     let failing = context.failing();
-    Ok(json!({
+    json!({
         "ok": failing.is_empty(),
         "failing": failing,
         "ts": context.clock.now(),
         "durationMs": (context.clock.elapsed() - started).as_millis(),
+        "channels": {}, "channelOrder": [], "channelLabels": {}, "heartbeatSeconds": 0,
         "defaultAgentId": default,
         "agents": rows,
-    }))
+        "sessions": { "path": path, "count": count, "recent": recent },
+    })
 }
 
-async fn status(context: Context, _: Nothing) -> Result<Value, ErrorShape> {
+/// Agents are woken by their tasks, not by a clock.
+fn no_heartbeat() -> Value {
+    json!({ "enabled": false, "every": "disabled", "everyMs": null, "prompt": "", "target": "none", "ackMaxChars": 0 })
+}
+
+/// How many sessions there are, of one agent or of all, and the latest of them.
+fn recent(context: &Context, agent: Option<&AgentId>) -> (usize, Vec<Value>) {
+    let now = context.clock.now();
+    let (count, latest) = context.sessions.recent(agent, RECENT);
+    let rows = latest.iter().map(|(key, updated)| {
+        json!({ "key": key.to_string(), "updatedAt": updated, "age": now.0.saturating_sub(updated.0) })
+    });
+    (count, rows.collect())
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(dead_code, reason = "the protocol has fields that mean nothing here and must be taken all the same")]
+struct StatusParams {
+    include_channel_summary: Option<bool>,
+    include_cli_projection: Option<bool>,
+}
+
+async fn status(context: Context, _: StatusParams) -> Result<Value, ErrorShape> {
     let settings = context.settings.current();
+    let agents = &settings.config.agents;
+    let (count, recent) = recent(&context, None);
+    let beats: Vec<Value> = agents
+        .list
+        .iter()
+        .map(|agent| json!({ "agentId": agent.id, "enabled": false, "every": "disabled", "everyMs": null, "waitingForRoute": false }))
+        .collect();
+    let defaults = agents.default_id().map(|agent| sessions::defaults(&context, agent));
+    let tasks = context.tasks.all();
+    let running = tasks.iter().filter(|view| view.task.status.to_string() == "in_progress").count();
     Ok(json!({
         "runtimeVersion": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
         "uptimeMs": context.uptime_ms(),
         "stateDir": context.dir.path(),
         "addresses": context.addresses,
-        "agents": settings.config.agents.list.len(),
+        "agents": agents.list.len(),
         "failing": context.failing(),
         "config": context.settings.standing(),
+        "runs": context.agents.under_way(),
+        "heartbeat": { "defaultAgentId": agents.default_id(), "agents": beats },
+        "channelSummary": [], "queuedSystemEvents": [], "degradedSecretOwners": [], "degradedPlugins": [],
+        "tasks": {
+            "total": tasks.len(), "active": tasks.len(), "terminal": 0, "failures": 0,
+            "byStatus": {
+                "queued": tasks.len() - running, "running": running, "succeeded": 0, "failed": 0, "timed_out": 0,
+                "cancelled": 0, "lost": 0,
+            },
+            "byRuntime": { "subagent": 0, "acp": 0, "cli": tasks.len(), "cron": 0 },
+        },
+        "taskAudit": { "total": 0, "warnings": 0, "errors": 0, "byCode": {} },
+        "sessions": { "paths": [context.dir.sessions()], "count": count, "defaults": defaults, "recent": recent, "byAgent": [] },
     }))
 }
 

@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, Request as HttpRequest, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::guard::client_of;
+use super::table::Caller;
 use super::openapi;
 use super::params::{Given, Named, Param, bad, check_category};
 use super::table::change;
@@ -14,7 +14,6 @@ use crate::config::{Agent, Category};
 use crate::monitor::{EventsQuery, OverrideError, QueryError, SessionsQuery, workspace};
 use crate::port::Port;
 use crate::scope::Scope;
-use crate::settings::Principal;
 
 type Answer = Result<Json<Value>, Refusal>;
 
@@ -170,8 +169,7 @@ struct CategoryChange {
 }
 
 async fn set_category(State(context): State<Context>, Named(id): Named<String>, request: HttpRequest) -> Answer {
-    let client = client_of(&request);
-    let caller = request.extensions().get::<Principal>().cloned().expect("the route asks for a token");
+    let caller = Caller::of(&request);
     let bytes = body::read_up_to(&context, request.into_body(), 64 * 1024).await?;
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| bad("body", format!("not JSON: {error}")))?;
     if value.get("collabCategory").is_none() {
@@ -194,7 +192,7 @@ async fn set_category(State(context): State<Context>, Named(id): Named<String>, 
         drop(told.send(done));
         audited
     };
-    let changed = change(&context, &caller, client, "work-sessions.category", work).await;
+    let changed = change(&context, &caller, "work-sessions.category", work).await;
     match (changed, outcome.await) {
         (_, Ok(Err(error))) => Err(override_refused(error, &id)),
         (Err(error), _) => Err(Refusal::Unavailable { said: error.message }),

@@ -10,13 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::frame::{ErrorCode, ErrorShape, Request};
-use super::guard::client_of;
+use super::table::Caller;
 use super::methods::Nothing;
 use super::{Access, Context, Methods, Refusal, Routes, body};
 use crate::plugins::{self, From, Load, POLICY_VERSION, SlotName};
 use crate::port::Port;
 use crate::scope::Scope;
-use crate::settings::Principal;
 
 const LOG_LINES_MAX: usize = 1_000;
 const LOG_LINES: usize = 100;
@@ -165,7 +164,7 @@ async fn by_method(
     name: &'static str,
     request: HttpRequest,
 ) -> Result<HttpResponse, Refusal> {
-    let (caller, client) = (caller(&request), client_of(&request));
+    let caller = Caller::of(&request);
     let bytes = body::read(&context, request.into_body()).await?;
     let params = match bytes.is_empty() {
         true => Ok(Value::Null),
@@ -174,8 +173,8 @@ async fn by_method(
     let outcome = match params {
         Ok(params) => {
             let method = format!("plugin.{name}");
-            let frame = Request { kind: None, id: None, method, params: Some(params), traceparent: None };
-            context.methods.call(&context, &caller, client, frame).await
+            let frame = Request::new(method, params);
+            context.methods.call(&context, &caller, frame).await.map(|reply| reply.payload)
         }
         Err(error) => Err(ErrorShape::invalid(format!("the body is not JSON: {error}"))),
     };
@@ -188,7 +187,7 @@ async fn logs_page(State(context): State<Context>, Query(params): Query<Logs>) -
 
 /// A component as the body of a request, for operators who are not on the gateway's machine.
 async fn upload(State(context): State<Context>, request: HttpRequest) -> Result<HttpResponse, Refusal> {
-    let (caller, client) = (caller(&request), client_of(&request));
+    let caller = Caller::of(&request);
     let query = Query::<Upload>::try_from_uri(request.uri());
     let limit = usize::try_from(context.settings.current().config.plugins.file_bytes).unwrap_or(usize::MAX);
     let bytes = body::read_up_to(&context, request.into_body(), limit).await?;
@@ -199,7 +198,7 @@ async fn upload(State(context): State<Context>, request: HttpRequest) -> Result<
             Ok(load) => {
                 let plugins = context.plugins.clone();
                 let change = async move { plugins.load(load).await.map_err(refusal) };
-                super::table::change(&context, &caller, client, "plugin.load", change).await
+                super::table::change(&context, &caller, "plugin.load", change).await
             }
         },
     };
@@ -227,17 +226,13 @@ fn upload_of(upload: Upload, bytes: Bytes) -> Result<Load, ErrorShape> {
     Ok(Load { slot: slot_of(&upload.slot)?, from, config, shadow_only: upload.shadow })
 }
 
-fn caller(request: &HttpRequest) -> Principal {
-    request.extensions().get::<Principal>().cloned().expect("the route asks for a token")
-}
-
 fn answer(outcome: Result<Value, ErrorShape>) -> HttpResponse {
     match outcome {
         Ok(payload) => Json(payload).into_response(),
         Err(error) => {
             let status = match error.code {
                 ErrorCode::InvalidRequest => StatusCode::BAD_REQUEST,
-                ErrorCode::Forbidden => StatusCode::FORBIDDEN,
+                ErrorCode::Forbidden | ErrorCode::NotPaired => StatusCode::FORBIDDEN,
                 ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             };
             (status, Json(json!({ "error": error }))).into_response()

@@ -1,13 +1,14 @@
 //! The table of routes: a path, a verb, who may use it and on which listeners. There is no other way to add a path.
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::IntoResponse;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
-use super::{Context, Refusal, guard};
+use super::{Context, Refusal, gateway, guard, upgrade};
 use crate::port::Port;
 use crate::scope::Scope;
 
@@ -92,9 +93,14 @@ impl Routes {
             }));
             router.route(path, guarded)
         });
+        let socket_context = context.clone();
         routes
             .fallback(move |request: Request| async move {
-                Refusal::NoSuchPath { path: shown(&request), listener: port.as_str(), known }
+                // Clients of the protocol may connect at any path of the gateway.
+                if port == Port::Gateway && upgrade::is_asked(&request) {
+                    return gateway::open(State(socket_context), request).await.into_response();
+                }
+                Refusal::NoSuchPath { path: shown(&request), listener: port.as_str(), known }.into_response()
             })
             .method_not_allowed_fallback(|request: Request| async move {
                 Refusal::NoSuchVerb { path: shown(&request), method: request.method().to_string() }

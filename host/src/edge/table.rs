@@ -3,47 +3,124 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
+use axum::extract::Request as HttpRequest;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::frame::{ErrorShape, Request};
-use super::guard::Client;
+use super::gateway::Connected;
+use super::guard::{Client, client_of};
 use super::{Audit, Context};
 use crate::schema::{Problem, Schema};
 use crate::scope::Scope;
 use crate::settings::Principal;
 
-type Answer = Pin<Box<dyn Future<Output = Result<Value, ErrorShape>> + Send>>;
+type Answer = Pin<Box<dyn Future<Output = Result<Reply, ErrorShape>> + Send>>;
+
+/// What comes after the first answer, for the same request.
+pub(super) type Later = Pin<Box<dyn Future<Output = Result<Value, ErrorShape>> + Send>>;
+
+/// What a method answers; one that starts something answers again when it has ended.
+pub(super) struct Reply {
+    pub(super) payload: Value,
+    pub(super) later: Option<Later>,
+}
+
+impl From<Value> for Reply {
+    fn from(payload: Value) -> Self {
+        Self { payload, later: None }
+    }
+}
+
+/// Who calls a method, and over what.
+#[derive(Clone)]
+pub(super) struct Caller {
+    pub(super) name: String,
+    /// None for who came in and asked for no scope.
+    pub(super) scope: Option<Scope>,
+    pub(super) client: Client,
+    /// The connection that further frames go to; none over HTTP.
+    pub(super) connection: Option<Arc<Connected>>,
+}
+
+impl Caller {
+    /// Somebody who asks once, over HTTP, on a route that asks for a token.
+    pub(super) fn of(request: &HttpRequest) -> Self {
+        let principal = request.extensions().get::<Principal>().cloned().expect("the route asks for a token");
+        Self { name: principal.name, scope: Some(principal.scope), client: client_of(request), connection: None }
+    }
+}
 
 struct Method {
     scope: Scope,
+    /// It may change something: it is audited, and a stop lets it finish.
+    changes: bool,
     params: LazyLock<Schema>,
-    run: Box<dyn Fn(Context, Value) -> Answer + Send + Sync>,
+    run: Box<dyn Fn(Context, Caller, Value) -> Answer + Send + Sync>,
 }
 
 #[derive(Default)]
 pub struct Methods(BTreeMap<&'static str, Method>);
 
 impl Methods {
-    pub fn add<P, R, F>(mut self, name: &'static str, scope: Scope, run: fn(Context, P) -> F) -> Self
+    pub fn add<P, R, F>(self, name: &'static str, scope: Scope, run: fn(Context, P) -> F) -> Self
     where
         P: DeserializeOwned + JsonSchema + Send + 'static,
         R: Serialize + Send,
         F: Future<Output = Result<R, ErrorShape>> + Send + 'static,
     {
-        let run = move |context: Context, params: Value| -> Answer {
-            Box::pin(async move {
-                // The schema has passed them, so this fails only on what a schema cannot tell.
-                let params = serde_json::from_value(params).map_err(|error| ErrorShape::invalid(error.to_string()))?;
-                let answer = run(context, params).await?;
-                serde_json::to_value(answer).map_err(|error| ErrorShape::unavailable(error.to_string()))
-            })
+        self.insert::<P, _, _>(name, scope, move |context, _, params| {
+            let answer = run(context, params);
+            async move {
+                let value = serde_json::to_value(answer.await?);
+                value.map(Reply::from).map_err(|error| ErrorShape::unavailable(error.to_string()))
+            }
+        })
+    }
+
+    /// A method that only waits, whatever scope it takes: it changes nothing, so it is not audited and holds up no stop.
+    pub(super) fn add_waiting<P, F>(self, name: &'static str, scope: Scope, run: fn(Context, P) -> F) -> Self
+    where
+        P: DeserializeOwned + JsonSchema + Send + 'static,
+        F: Future<Output = Result<Value, ErrorShape>> + Send + 'static,
+    {
+        let mut methods = self.insert::<P, _, _>(name, scope, move |context, _, params| {
+            let answer = run(context, params);
+            async move { answer.await.map(Reply::from) }
+        });
+        if let Some(method) = methods.0.get_mut(name) {
+            method.changes = false;
+        }
+        methods
+    }
+
+    /// A method that must know who calls, or that answers twice.
+    pub(super) fn add_for<P, F>(self, name: &'static str, scope: Scope, run: fn(Context, Caller, P) -> F) -> Self
+    where
+        P: DeserializeOwned + JsonSchema + Send + 'static,
+        F: Future<Output = Result<Reply, ErrorShape>> + Send + 'static,
+    {
+        self.insert::<P, _, _>(name, scope, run)
+    }
+
+    fn insert<P, F, R>(mut self, name: &'static str, scope: Scope, run: R) -> Self
+    where
+        P: DeserializeOwned + JsonSchema + Send + 'static,
+        F: Future<Output = Result<Reply, ErrorShape>> + Send + 'static,
+        R: Fn(Context, Caller, P) -> F + Send + Sync + 'static,
+    {
+        let run = move |context: Context, caller: Caller, params: Value| -> Answer {
+            // The schema has passed them, so this fails only on what a schema cannot tell.
+            match serde_json::from_value(params) {
+                Ok(params) => Box::pin(run(context, caller, params)),
+                Err(error) => Box::pin(std::future::ready(Err(ErrorShape::invalid(error.to_string())))),
+            }
         };
-        self.0.insert(name, Method { scope, params: LazyLock::new(Schema::of::<P>), run: Box::new(run) });
+        self.0.insert(name, Method { scope, changes: scope != Scope::Read, params: LazyLock::new(Schema::of::<P>), run: Box::new(run) });
         self
     }
 
@@ -55,15 +132,14 @@ impl Methods {
     pub(super) async fn call(
         &self,
         context: &Context,
-        caller: &Principal,
-        client: Client,
+        caller: &Caller,
         request: Request,
-    ) -> Result<Value, ErrorShape> {
+    ) -> Result<Reply, ErrorShape> {
         let name = request.method;
         let method = self.0.get(name.as_str()).ok_or_else(|| {
             ErrorShape::invalid(format!("unknown method: {}", name.chars().take(128).collect::<String>()))
         })?;
-        if !caller.scope.holds(method.scope) {
+        if !caller.scope.is_some_and(|scope| scope.holds(method.scope)) {
             return Err(ErrorShape::missing_scope(method.scope));
         }
         let params = request.params.filter(|params| !params.is_null()).unwrap_or_else(|| json!({}));
@@ -71,23 +147,22 @@ impl Methods {
         if !problems.is_empty() {
             return Err(invalid_params(&name, &problems));
         }
-        let answer = (method.run)(context.clone(), params);
-        if method.scope == Scope::Read {
+        let answer = (method.run)(context.clone(), caller.clone(), params);
+        if !method.changes {
             return answer.await;
         }
-        change(context, caller, client, &name, answer).await
+        change(context, caller, &name, answer).await
     }
 }
 
 /// Makes a change once its line is in the audit log, on a task of its own: a caller that hangs up must not stop it halfway.
-pub(super) async fn change(
+pub(super) async fn change<R: Send + 'static>(
     context: &Context,
-    caller: &Principal,
-    client: Client,
+    caller: &Caller,
     name: &str,
-    change: impl Future<Output = Result<Value, ErrorShape>> + Send + 'static,
-) -> Result<Value, ErrorShape> {
-    let entry = context.audit.asked(Audit::entry(context, caller, client.0, name))?;
+    change: impl Future<Output = Result<R, ErrorShape>> + Send + 'static,
+) -> Result<R, ErrorShape> {
+    let entry = context.audit.asked(Audit::entry(context, &caller.name, caller.client.0, name))?;
     let context = context.clone();
     let change = context.clone().changes.spawn(async move {
         let outcome = change.await;
@@ -98,12 +173,7 @@ pub(super) async fn change(
 }
 
 fn invalid_params(name: &str, problems: &[Problem]) -> ErrorShape {
-    let said: Vec<String> = problems.iter().map(at).collect();
+    let said: Vec<String> = problems.iter().map(Problem::at).collect();
     ErrorShape::invalid(format!("invalid {name} params: {}", said.join("; ")))
         .with_details(json!({ "issues": problems }))
-}
-
-fn at(problem: &Problem) -> String {
-    let place = if problem.path.is_empty() { "root" } else { &problem.path };
-    format!("at {place}: {}", problem.message)
 }

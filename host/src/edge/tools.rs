@@ -6,14 +6,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response as HttpResponse};
 use serde_json::{Map, Value, json};
 
-use super::guard::{Client, client_of};
+use super::table::Caller;
 use super::params::bad;
 use super::table::change;
 use super::{Access, Context, ErrorShape, Refusal, Routes, body};
 use crate::port::Port;
 use crate::scope::Scope;
 use crate::session_key::SessionKey;
-use crate::settings::Principal;
 use crate::tools::{Call, Error};
 
 const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -28,13 +27,13 @@ pub(super) fn routes(routes: Routes) -> Routes {
 }
 
 async fn invoke(State(context): State<Context>, request: HttpRequest) -> Result<HttpResponse, Refusal> {
-    let (caller, client) = who(&request);
+    let caller = Caller::of(&request);
     let bytes = body::read_up_to(&context, request.into_body(), BODY_BYTES_MAX).await?;
     let call = match call_of(&context, &bytes) {
         Ok(call) => call,
         Err(said) => return Ok(refused(StatusCode::BAD_REQUEST, "invalid_request", &said)),
     };
-    Ok(match invoked(&context, &caller, client, call).await {
+    Ok(match invoked(&context, &caller, call).await {
         Ok(details) => {
             let text = Value::Object(details.clone()).to_string();
             let result = json!({ "content": [{ "type": "text", "text": text }], "details": details });
@@ -65,8 +64,7 @@ enum Failure {
 /// Calls a tool; a change is in the audit log before it is made.
 async fn invoked(
     context: &Context,
-    caller: &Principal,
-    client: Client,
+    caller: &Caller,
     call: Call,
 ) -> Result<Map<String, Value>, Failure> {
     if context.tools.reads(&call.tool) {
@@ -81,17 +79,12 @@ async fn invoked(
         drop(told.send(done));
         audited
     };
-    let changed = change(context, caller, client, &name, work).await;
+    let changed = change(context, caller, &name, work).await;
     match (outcome.await, changed) {
         (Ok(done), _) => done.map_err(Failure::Tool),
         (Err(_), Err(error)) => Err(Failure::NotTaken(error.message)),
         (Err(_), Ok(_)) => Err(Failure::NotTaken("the call was cut off".into())),
     }
-}
-
-fn who(request: &HttpRequest) -> (Principal, Client) {
-    let caller = request.extensions().get::<Principal>().cloned();
-    (caller.expect("the route asks for a token"), client_of(request))
 }
 
 fn refused(status: StatusCode, kind: &str, said: &str) -> HttpResponse {
@@ -116,7 +109,7 @@ fn call_of(context: &Context, bytes: &[u8]) -> Result<Call, String> {
     if let Some(action) = text("action")? {
         args.entry("action").or_insert(json!(action));
     }
-    Ok(Call { tool, args, session: session_of(context, text("sessionKey")?, text("agentId")?)? })
+    Ok(Call { tool, args, session: session_of(context, text("sessionKey")?, text("agentId")?)?, run: None })
 }
 
 fn session_of(context: &Context, key: Option<String>, agent: Option<String>) -> Result<SessionKey, String> {
@@ -141,7 +134,7 @@ async fn update(State(context): State<Context>, request: HttpRequest) -> Result<
         ("steps", "steps"),
         ("stepsOrder", "steps_order"),
     ];
-    let (caller, client) = who(&request);
+    let caller = Caller::of(&request);
     let bytes = body::read_up_to(&context, request.into_body(), BODY_BYTES_MAX).await?;
     let body: Value = serde_json::from_slice(&bytes).map_err(|error| bad("body", format!("not JSON: {error}")))?;
     let body = body.as_object().ok_or_else(|| bad("body", "must be an object".into()))?;
@@ -160,7 +153,7 @@ async fn update(State(context): State<Context>, request: HttpRequest) -> Result<
         SessionKey::parse(text("agentId").unwrap_or_default()).map_err(|error| bad("agentId", error.to_string()))?;
     let given = NAMES.iter().filter_map(|(theirs, ours)| Some(((*ours).to_owned(), body.get(*theirs)?.clone())));
     let args: Map<String, Value> = given.filter(|(_, value)| !value.is_null()).collect();
-    match invoked(&context, &caller, client, Call { tool: "task_update".into(), args, session }).await {
+    match invoked(&context, &caller, Call { tool: "task_update".into(), args, session, run: None }).await {
         Ok(answer) if answer["success"] == json!(true) => Ok(Json(Value::Object(answer))),
         Ok(answer) => Err(bad("taskId", answer["error"].as_str().unwrap_or_default().to_owned())),
         Err(Failure::Tool(error @ Error::UnknownAgent(_))) => Err(bad("agentId", error.to_string())),

@@ -88,6 +88,11 @@ pub struct NoTokens {
     pub all_elsewhere: bool,
 }
 
+/// The text of a secret, or what to change so that it is there.
+pub fn secret_text(secret: &Secret, dir: &StateDir) -> Result<String, String> {
+    text_of(secret, dir).map_err(|missing| missing.message)
+}
+
 /// Why there is no secret.
 struct Missing {
     message: String,

@@ -1,0 +1,313 @@
+//! One run from its message to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chela_model::{Answer, Delta, Failure, FailureKind, Request, Stop, Turn as Said};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::voice::Voice;
+use super::{Shared, prompt};
+use crate::config::{Agent, RunLimits};
+use crate::models::{self, Chosen, Heard};
+use crate::sessions::{self, Status, Step, Sum, Turn, stop_word};
+use crate::settings::Settings;
+
+/// From this share of the window on, what was said before is summed up.
+const COMPACT_PERCENT: u64 = 75;
+const SUMMARY_TOKENS: u32 = 1_024;
+const SUMMARY_ASKED: &str = "Summarise this conversation for yourself, so that you can go on without it: what was asked, decided and done, \
+     names, paths and numbers that matter, and what is still open. At most 500 words, no greeting.";
+
+/// Why a run did not come to its answer.
+struct Failed {
+    status: Status,
+    said: String,
+    kind: Option<String>,
+}
+
+impl Failed {
+    fn limit(said: String) -> Self {
+        Self { status: Status::Error, said, kind: Some("limit".into()) }
+    }
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        let kind = match failure.kind {
+            FailureKind::RateLimit | FailureKind::Overloaded => "rate_limit",
+            FailureKind::Timeout => "timeout",
+            FailureKind::ContextLength => "context_length",
+            FailureKind::Refusal => "refusal",
+            _ => "unknown",
+        };
+        Self { status: Status::Error, said: failure.to_string(), kind: Some(kind.into()) }
+    }
+}
+
+impl From<models::Error> for Failed {
+    fn from(error: models::Error) -> Self {
+        Self { status: Status::Error, said: error.to_string(), kind: None }
+    }
+}
+
+impl From<sessions::Error> for Failed {
+    fn from(error: sessions::Error) -> Self {
+        Self { status: Status::Error, said: error.to_string(), kind: None }
+    }
+}
+
+struct Run<'a> {
+    shared: &'a Shared,
+    settings: Arc<Settings>,
+    voice: Voice,
+    sum: Sum,
+    place: Option<OwnedSemaphorePermit>,
+}
+
+/// The last words of a run.
+struct Finished {
+    steps: Vec<Step>,
+    reply: String,
+    stop: Stop,
+}
+
+pub(super) async fn drive(shared: Arc<Shared>, mut turn: Turn, place: OwnedSemaphorePermit) {
+    let options = &shared.options;
+    let settings = options.settings.current();
+    let mut voice = Voice::of(&turn, options.feed.clone(), options.clock.clone());
+    voice.begin(turn.started_at);
+    let mut run = Run { shared: &shared, settings: settings.clone(), voice, sum: Sum::default(), place: Some(place) };
+    let agent = settings.config.agents.list.iter().find(|agent| agent.id == turn.session().agent);
+    let limits = RunLimits::of(&settings.config, agent.map(|agent| agent.limits).unwrap_or_default());
+    let time_ms = turn.message().time_ms.unwrap_or(limits.time_ms).min(limits.time_ms).max(1);
+    let aborted = turn.aborted().clone();
+    let outcome = tokio::select! {
+        // Dropped without an end: the journal has what was done, and the next start goes on from there.
+        () = shared.cut.cancelled() => return,
+        () = aborted.cancelled() => Err(Failed { status: Status::Aborted, said: "aborted".into(), kind: None }),
+        () = options.clock.sleep(Duration::from_millis(time_ms)) => {
+            let said = format!("the run took longer than {time_ms} ms");
+            Err(Failed { status: Status::Timeout, said, kind: Some("timeout".into()) })
+        }
+        outcome = run.go(agent, &mut turn, limits) => outcome,
+    };
+    run.end(turn, outcome).await;
+}
+
+impl Run<'_> {
+    async fn end(mut self, turn: Turn, outcome: Result<Finished, Failed>) {
+        let (run, sum) = (turn.id().to_owned(), self.sum.clone());
+        let ended = match outcome {
+            Ok(Finished { steps, reply, stop }) => {
+                turn.end_with(steps, Status::Ok, reply, None, stop_word(stop), sum).await
+            }
+            Err(Failed { status, said, kind }) => {
+                tracing::info!(run, ?status, said, "a run came to no answer");
+                let partial = self.voice.partial().to_owned();
+                let (provider, model) = (sum.provider.clone(), sum.model.clone());
+                let at = self.shared.options.clock.now();
+                let steps = (!partial.is_empty()).then(|| Step::Partial { text: partial.clone(), provider, model, at });
+                let stop = if status == Status::Aborted { "rpc" } else { "error" };
+                turn.end_with(steps.into_iter().collect(), status, partial, Some((said, kind)), stop, sum).await
+            }
+        };
+        match ended {
+            Ok(ended) => self.voice.end(&ended),
+            Err(error) => {
+                // It goes on after the next start, from the last step that was recorded.
+                tracing::error!(run, error = &error as &dyn std::error::Error, "the end of a run could not be recorded");
+            }
+        }
+    }
+
+    async fn go(&mut self, agent: Option<&Agent>, turn: &mut Turn, limits: RunLimits) -> Result<Finished, Failed> {
+        let Some(agent) = agent else {
+            return Err(sessions::Error::UnknownAgent(turn.session().agent.to_string()).into());
+        };
+        if turn.is_hopeless() {
+            let said = format!("interrupted: {} starts of the gateway found it unfinished; it is given up", turn.resumed());
+            return Err(Failed { status: Status::Error, said, kind: None });
+        }
+        let wanted = turn.message().model.clone();
+        let of_session = self.shared.options.sessions.get(turn.session()).and_then(|session| session.model.clone());
+        let chosen = models::choose(&self.settings.config, agent, wanted.or(of_session).as_ref())?;
+        let system = self.shared.system(&self.settings.config, agent, turn).await;
+        let toolbox = prompt::toolbox(agent);
+        let mut interrupted = !turn.steps.is_empty();
+        let mut model = chosen[0].clone();
+        let mut room = prompt::room_for_talk(&model.model, &system, &toolbox.shown);
+        self.count_answers(turn);
+        if !interrupted && !turn.is_shown() {
+            self.compact_if_full(agent, turn, &model, room).await?;
+        }
+        turn.show().await;
+        loop {
+            if let Some(reply) = finished(&turn.steps) {
+                return Ok(Finished { steps: Vec::new(), reply, stop: Stop::End });
+            }
+            self.shared.make_calls(agent, turn, &mut self.voice, &mut self.place, interrupted).await?;
+            interrupted = false;
+            self.check_limits(agent, limits)?;
+            let rows = self.shared.options.sessions.context(turn.session(), room.saturating_mul(2)).await?;
+            let talk = prompt::fit(rows, room).ok_or_else(|| {
+                let said = "this run alone no longer fits into the model's window; ask for less at once";
+                Failed { status: Status::Error, said: said.into(), kind: Some("context_length".into()) }
+            })?;
+            let request = |model: &Chosen| Request {
+                model: model.model.id.clone(),
+                system: system.clone(),
+                turns: talk.clone(),
+                tools: toolbox.shown.clone(),
+                max_tokens: model.model.max_tokens,
+            };
+            let (answer, by) = self.ask(agent, &chosen, &model, request).await?;
+            if by.model != model.model {
+                room = prompt::room_for_talk(&by.model, &system, &toolbox.shown);
+                model = by;
+            }
+            let at = self.shared.options.clock.now();
+            let calls = answer.calls.clone();
+            let (reply, stop) = (answer.text.clone(), answer.stop);
+            let (provider, model) = (self.sum.provider.clone(), self.sum.model.clone());
+            let answered = Step::Answered { answer, provider, model, at };
+            let Some(first) = calls.first() else {
+                return Ok(Finished { steps: vec![answered], reply, stop });
+            };
+            turn.record(vec![answered, Step::Intent { call_id: first.id.clone(), at }]).await?;
+        }
+    }
+
+    /// Asks the model, then those to fall back to.
+    async fn ask(
+        &mut self,
+        agent: &Agent,
+        chosen: &[Chosen],
+        current: &Chosen,
+        request: impl Fn(&Chosen) -> Request,
+    ) -> Result<(Answer, Chosen), Failed> {
+        let first = chosen.iter().position(|model| model.model == current.model && model.provider_name == current.provider_name);
+        let mut last = None;
+        for model in &chosen[first.unwrap_or(0)..] {
+            self.voice.model(&model.provider_name, &model.model.id);
+            self.sum.provider.clone_from(&model.provider_name);
+            self.sum.model.clone_from(&model.model.id);
+            let voice = &mut self.voice;
+            let mut hear = |heard: Heard| match heard {
+                Heard::Delta(Delta::Text(piece)) => voice.piece(&piece),
+                Heard::Delta(Delta::CallBegun { .. }) => {}
+                Heard::Again => voice.again(),
+            };
+            let request = request(model);
+            match self.shared.options.models.ask(model, agent.id.as_ref(), &request, &mut hear).await {
+                Ok(answer) => {
+                    self.count(&answer);
+                    self.voice.answered(answer.usage.output);
+                    return Ok((answer, model.clone()));
+                }
+                Err(failure) => {
+                    tracing::warn!(agent = %agent.id, provider = model.provider_name, model = model.model.id, %failure, "a model did not answer");
+                    last = Some(failure);
+                }
+            }
+        }
+        Err(last.map_or_else(|| Failed::limit("there is no model to ask".into()), Failed::from))
+    }
+
+    fn count(&mut self, answer: &Answer) {
+        let (sum, usage) = (&mut self.sum, &answer.usage);
+        sum.answers += 1;
+        sum.usage.input += usage.input;
+        sum.usage.output += usage.output;
+        sum.usage.cache_read += usage.cache_read;
+        sum.usage.cache_write += usage.cache_write;
+        sum.context_tokens = usage.input + usage.cache_read + usage.cache_write + usage.output;
+    }
+
+    /// After a restart: what the run has used before.
+    fn count_answers(&mut self, turn: &Turn) {
+        for step in &turn.steps {
+            if let Step::Answered { answer, provider, model, .. } = step {
+                self.count(answer);
+                self.sum.provider.clone_from(provider);
+                self.sum.model.clone_from(model);
+            }
+        }
+    }
+
+    fn check_limits(&self, agent: &Agent, limits: RunLimits) -> Result<(), Failed> {
+        let usage = &self.sum.usage;
+        let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
+        if self.sum.answers >= limits.steps {
+            return Err(Failed::limit(format!("the run took {} steps, which is as many as may (`limits.steps`)", limits.steps)));
+        }
+        if tokens >= limits.tokens {
+            return Err(Failed::limit(format!("the run used {tokens} tokens of {} (`limits.tokens`)", limits.tokens)));
+        }
+        let today = self.shared.options.sessions.used_today(&agent.id) + tokens;
+        if today >= limits.tokens_per_day {
+            let said = format!("{} used {today} tokens today of {} (`limits.tokensPerDay`)", agent.id, limits.tokens_per_day);
+            return Err(Failed::limit(said));
+        }
+        Ok(())
+    }
+
+    /// Sums up what was said before, once it fills most of the window; that is a row of its own, for all to see.
+    async fn compact_if_full(&mut self, agent: &Agent, turn: &mut Turn, model: &Chosen, room: u64) -> Result<(), Failed> {
+        let sessions = &self.shared.options.sessions;
+        let rows = sessions.context(turn.session(), room.saturating_mul(2)).await?;
+        let own = chela_model::estimate_tokens(&turn.message().text) as u64;
+        if (prompt::weight(&rows) + own) * 100 < room * COMPACT_PERCENT {
+            return Ok(());
+        }
+        let count = rows.len() as u64;
+        let Some(mut talk) = prompt::fit(rows, room.saturating_sub(u64::from(SUMMARY_TOKENS))) else { return Ok(()) };
+        talk.push(Said::User { text: SUMMARY_ASKED.into() });
+        let request = Request {
+            model: model.model.id.clone(),
+            system: String::new(),
+            turns: talk,
+            tools: Vec::new(),
+            max_tokens: SUMMARY_TOKENS,
+        };
+        let mut unheard = |_: Heard| {};
+        let answer = self.shared.options.models.ask(model, agent.id.as_ref(), &request, &mut unheard).await?;
+        self.count(&answer);
+        let at = self.shared.options.clock.now();
+        turn.record_unshown(vec![Step::Compacted { summary: answer.text, rows: count, at }]).await?;
+        Ok(())
+    }
+}
+
+/// The reply of a run whose last answer is on record and asks for nothing more: only its end is missing.
+fn finished(steps: &[Step]) -> Option<String> {
+    match steps.last() {
+        Some(Step::Answered { answer, .. }) if answer.calls.is_empty() => Some(answer.text.clone()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::calls;
+    use super::*;
+    use crate::clock::Timestamp;
+
+    #[test]
+    fn calls_are_open_until_they_have_a_result() {
+        let call = |id: &str| chela_model::ToolCall { id: id.into(), name: "t".into(), arguments: serde_json::Map::new() };
+        let answer = Answer { text: String::new(), calls: vec![call("a"), call("b")], stop: Stop::ToolCalls, usage: chela_model::Usage::default() };
+        let at = Timestamp(1);
+        let mut steps = vec![
+            Step::Answered { answer, provider: "p".into(), model: "m".into(), at },
+            Step::Intent { call_id: "a".into(), at },
+        ];
+        let ids = |steps: &[Step]| calls::open(steps).0.iter().map(|call| call.id.clone()).collect::<Vec<_>>();
+        assert_eq!((ids(&steps), calls::open(&steps).1), (vec!["a".into(), "b".into()], true));
+        steps.push(Step::Result { call_id: "a".into(), tool: "t".into(), text: String::new(), is_error: false, at });
+        assert_eq!((ids(&steps), calls::open(&steps).1), (vec!["b".to_owned()], false));
+        steps.push(Step::Result { call_id: "b".into(), tool: "t".into(), text: String::new(), is_error: false, at });
+        assert!(ids(&steps).is_empty());
+        assert!(finished(&steps).is_none());
+    }
+}

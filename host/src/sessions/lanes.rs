@@ -1,0 +1,160 @@
+//! Who waits and who runs: one lane a session, in the order of acceptance. In memory; rebuilt from records at the start.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::record::{DayUsage, Ended, Run, Session, Step};
+use crate::clock::Timestamp;
+use crate::session_key::SessionKey;
+
+/// How a run stands.
+#[derive(Clone, Debug)]
+pub enum Progress {
+    /// Not durable yet: nobody has been told.
+    Committing,
+    Queued,
+    Running { started_at: Timestamp },
+    Ended(Arc<Ended>),
+    /// It could not be kept.
+    Lost,
+}
+
+/// A run that has not ended.
+pub(super) struct Live {
+    pub(super) key: SessionKey,
+    pub(super) run: Run,
+    pub(super) steps: Vec<Step>,
+    /// Rows of it that are in the transcript.
+    pub(super) rows: usize,
+    pub(super) progress: watch::Sender<Progress>,
+    /// Cancelled by whoever aborts it.
+    pub(super) abort: CancellationToken,
+}
+
+impl Live {
+    pub(super) fn new(key: SessionKey, run: Run, steps: Vec<Step>, rows: usize, progress: Progress) -> Arc<Self> {
+        let progress = watch::Sender::new(progress);
+        Arc::new(Self { key, run, steps, rows, progress, abort: CancellationToken::new() })
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.run.accepted.id
+    }
+
+    fn is_queued(&self) -> bool {
+        matches!(*self.progress.borrow(), Progress::Queued)
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Lane {
+    pub(super) waiting: VecDeque<Arc<Live>>,
+    pub(super) running: Option<Arc<Live>>,
+}
+
+/// Where a message waits.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub run: String,
+    /// 1 is next.
+    pub place: usize,
+    pub waiting_ms: u64,
+    pub text: String,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) sessions: BTreeMap<SessionKey, Arc<Session>>,
+    pub(super) lanes: HashMap<SessionKey, Lane>,
+    /// Runs that have not ended, by id.
+    live: HashMap<String, Arc<Live>>,
+    /// Runs that have: session, method and when; the rest is in the journal.
+    pub(super) past: HashMap<String, (SessionKey, String, Timestamp)>,
+    /// Sessions whose lane may go on.
+    ready: VecDeque<SessionKey>,
+    pub(super) order: u64,
+    /// By agent and day.
+    pub(super) usage: HashMap<String, DayUsage>,
+}
+
+impl State {
+    pub(super) fn live(&self, run: &str) -> Option<&Arc<Live>> {
+        self.live.get(run)
+    }
+
+    /// Puts a run at the end of its lane.
+    pub(super) fn push(&mut self, live: Arc<Live>) {
+        self.live.insert(live.id().to_owned(), live.clone());
+        self.lanes.entry(live.key.clone()).or_default().waiting.push_back(live);
+    }
+
+    /// Takes a run out that never ran.
+    pub(super) fn remove(&mut self, live: &Live) {
+        self.live.remove(live.id());
+        if let Some(lane) = self.lanes.get_mut(&live.key) {
+            lane.waiting.retain(|other| other.id() != live.id());
+        }
+        self.tidy(&live.key);
+    }
+
+    /// Its lane may go on; whoever begins runs is to look.
+    pub(super) fn mark_ready(&mut self, key: &SessionKey) {
+        let lane = self.lanes.get(key);
+        if lane.is_some_and(|lane| lane.running.is_none() && lane.waiting.front().is_some_and(|live| live.is_queued())) {
+            self.ready.push_back(key.clone());
+        }
+    }
+
+    /// The next run that may begin; it runs from now on.
+    pub(super) fn begin(&mut self, now: Timestamp) -> Option<Arc<Live>> {
+        while let Some(key) = self.ready.pop_front() {
+            let Some(lane) = self.lanes.get_mut(&key) else { continue };
+            let next = lane.waiting.front().is_some_and(|live| live.is_queued());
+            if lane.running.is_some() || !next {
+                continue;
+            }
+            let live = lane.waiting.pop_front()?;
+            lane.running = Some(live.clone());
+            live.progress.send_replace(Progress::Running { started_at: now });
+            return Some(live);
+        }
+        None
+    }
+
+    /// A run has ended: its lane goes on.
+    pub(super) fn end(&mut self, live: &Live, ended: Arc<Ended>) {
+        self.live.remove(live.id());
+        let accepted = &live.run.accepted;
+        self.past.insert(accepted.id.clone(), (live.key.clone(), accepted.method.clone(), ended.at));
+        if let Some(lane) = self.lanes.get_mut(&live.key) {
+            match &lane.running {
+                Some(running) if running.id() == live.id() => lane.running = None,
+                _ => lane.waiting.retain(|other| other.id() != live.id()),
+            }
+        }
+        self.mark_ready(&live.key);
+        self.tidy(&live.key);
+        live.progress.send_replace(Progress::Ended(ended));
+    }
+
+    fn tidy(&mut self, key: &SessionKey) {
+        if self.lanes.get(key).is_some_and(|lane| lane.running.is_none() && lane.waiting.is_empty()) {
+            self.lanes.remove(key);
+        }
+    }
+
+    /// Who waits in a session.
+    pub(super) fn places(&self, key: &SessionKey, now: Timestamp) -> Vec<Place> {
+        let waiting = self.lanes.get(key).into_iter().flat_map(|lane| &lane.waiting).enumerate();
+        let place = |(at, live): (usize, &Arc<Live>)| Place {
+            run: live.id().to_owned(),
+            place: at + 1,
+            waiting_ms: now.0.saturating_sub(live.run.accepted.at.0),
+            text: live.run.accepted.text.chars().take(200).collect(),
+        };
+        waiting.map(place).collect()
+    }
+}

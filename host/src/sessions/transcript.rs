@@ -1,0 +1,363 @@
+//! Transcripts: one file a session, one JSON object a line, only ever appended to. One thread writes them all.
+//! Keeps true: a row is written once and whole; what a crash tore is cut off, since the journal still has it.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clock::Timestamp;
+
+/// Work that may wait for the thread.
+const QUEUE_MAX: usize = 4_096;
+/// Files that are kept open.
+const OPEN_MAX: usize = 256;
+/// Rows are flushed to the disk after this; until then the journal has them too.
+pub(super) const FLUSH_EVERY: Duration = Duration::from_secs(2);
+/// Reading backwards goes in steps of this.
+const STEP_BYTES: u64 = 64 * 1024;
+/// A line past this is not ours.
+const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+pub(super) enum Work {
+    /// Appends what is not there yet.
+    Append { path: PathBuf, rows: Vec<Value>, told: Option<oneshot::Sender<io::Result<Vec<Value>>>> },
+    /// Once what was appended is on the disk, this run needs its steps no more.
+    Ended { run: Box<super::record::Run>, steps: u32, path: PathBuf },
+    /// Lets go of a file, which is about to be moved.
+    Close { path: PathBuf, done: oneshot::Sender<()> },
+    /// Everything asked for before this is in the files.
+    Barrier(oneshot::Sender<()>),
+    /// Brings the files to the disk.
+    Flush,
+    Stop(oneshot::Sender<()>),
+}
+
+/// The way to the thread.
+#[derive(Clone)]
+pub(super) struct Writer(mpsc::Sender<Work>);
+
+impl Writer {
+    /// Starts the thread; `settle` is told the runs whose rows have reached the disk.
+    pub(super) fn start(settle: impl FnMut(Vec<(super::record::Run, u32)>) + Send + 'static) -> io::Result<Self> {
+        let (sender, work) = mpsc::channel(QUEUE_MAX);
+        let thread = std::thread::Builder::new().name("chela-transcripts".into());
+        thread.spawn(move || Thread::new(settle).run(work))?;
+        Ok(Self(sender))
+    }
+
+    pub(super) async fn ask(&self, work: Work) {
+        if self.0.send(work).await.is_err() {
+            tracing::error!("the thread of transcripts has died");
+        }
+    }
+
+    /// Appends and gives back the rows with their numbers.
+    pub(super) async fn append(&self, path: PathBuf, rows: Vec<Value>) -> io::Result<Vec<Value>> {
+        let (told, appended) = oneshot::channel();
+        self.ask(Work::Append { path, rows, told: Some(told) }).await;
+        appended.await.unwrap_or_else(|_| Err(io::Error::other("the thread of transcripts has died")))
+    }
+
+    pub(super) async fn written(&self) {
+        let (done, is_done) = oneshot::channel();
+        self.ask(Work::Barrier(done)).await;
+        let _ = is_done.await;
+    }
+
+    pub(super) async fn close(&self, path: PathBuf) {
+        let (done, is_done) = oneshot::channel();
+        self.ask(Work::Close { path, done }).await;
+        let _ = is_done.await;
+    }
+
+    pub(super) async fn stop(&self) {
+        let (done, is_done) = oneshot::channel();
+        self.ask(Work::Stop(done)).await;
+        let _ = is_done.await;
+    }
+}
+
+struct Open {
+    file: File,
+    /// The number of its last row.
+    seq: u64,
+    used: Instant,
+}
+
+struct Thread<S> {
+    open: HashMap<PathBuf, Open>,
+    dirty: HashSet<PathBuf>,
+    /// Files that did not take a row: what they lack stays in the journal until the next start.
+    refused: HashSet<PathBuf>,
+    ended: Vec<(super::record::Run, u32, PathBuf)>,
+    settle: S,
+}
+
+impl<S: FnMut(Vec<(super::record::Run, u32)>)> Thread<S> {
+    fn new(settle: S) -> Self {
+        Self { open: HashMap::new(), dirty: HashSet::new(), refused: HashSet::new(), ended: Vec::new(), settle }
+    }
+
+    fn run(mut self, mut work: mpsc::Receiver<Work>) {
+        while let Some(work) = work.blocking_recv() {
+            match work {
+                Work::Append { path, rows, told } => {
+                    let appended = self.append(&path, rows);
+                    if let Err(error) = &appended {
+                        tracing::error!(%error, path = %path.display(), "a transcript takes no rows; the journal keeps them");
+                        self.refused.insert(path);
+                    }
+                    if let Some(told) = told {
+                        let _ = told.send(appended);
+                    }
+                }
+                Work::Ended { run, steps, path } => self.ended.push((*run, steps, path)),
+                Work::Close { path, done } => {
+                    self.flush();
+                    self.open.remove(&path);
+                    let _ = done.send(());
+                }
+                Work::Barrier(done) => drop(done.send(())),
+                Work::Flush => self.flush(),
+                Work::Stop(done) => {
+                    self.flush();
+                    drop(self);
+                    let _ = done.send(());
+                    return;
+                }
+            }
+        }
+        self.flush();
+    }
+
+    fn append(&mut self, path: &Path, rows: Vec<Value>) -> io::Result<Vec<Value>> {
+        let open = self.opened(path)?;
+        let (mut text, mut seq, mut numbered) = (Vec::new(), open.seq, Vec::with_capacity(rows.len()));
+        for mut row in rows {
+            seq += 1;
+            row["__openclaw"]["seq"] = json!(seq);
+            serde_json::to_writer(&mut text, &row)?;
+            text.push(b'\n');
+            numbered.push(row);
+        }
+        let before = open.file.stream_position()?;
+        if let Err(error) = open.file.write_all(&text) {
+            // Half a row must not stay before the next one.
+            open.file.set_len(before)?;
+            open.file.seek(SeekFrom::End(0))?;
+            return Err(error);
+        }
+        open.seq = seq;
+        self.dirty.insert(path.to_owned());
+        Ok(numbered)
+    }
+
+    fn opened(&mut self, path: &Path) -> io::Result<&mut Open> {
+        if !self.open.contains_key(path) {
+            if self.open.len() >= OPEN_MAX {
+                self.flush();
+                let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(path, _)| path.clone());
+                oldest.and_then(|oldest| self.open.remove(&oldest));
+            }
+            self.open.insert(path.to_owned(), open(path)?);
+        }
+        let open = self.open.get_mut(path).expect("it was put there");
+        open.used = Instant::now();
+        Ok(open)
+    }
+
+    /// Brings what was appended to the disk; then the journal may let go of it.
+    fn flush(&mut self) {
+        let mut failed = self.refused.clone();
+        for path in std::mem::take(&mut self.dirty) {
+            let Some(open) = self.open.get(&path) else { continue };
+            if let Err(error) = open.file.sync_data() {
+                tracing::error!(%error, path = %path.display(), "a transcript did not reach the disk; the journal keeps its rows");
+                failed.insert(path);
+            }
+        }
+        let (kept, settled): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ended).into_iter().partition(|(_, _, path)| failed.contains(path));
+        self.ended = kept;
+        // A file that failed once must not be trusted: it is opened anew, and read again.
+        failed.iter().for_each(|path| drop(self.open.remove(path)));
+        if !settled.is_empty() {
+            (self.settle)(settled.into_iter().map(|(run, steps, _)| (run, steps)).collect());
+        }
+    }
+}
+
+/// Opens a transcript at its end, which a crash may have torn.
+fn open(path: &Path) -> io::Result<Open> {
+    if let Some(parent) = path.parent() {
+        chela_storage::make_private_dir(parent)?;
+    }
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let whole = end_of_last_line(&mut file)?;
+    if whole != file.metadata()?.len() {
+        tracing::warn!(path = %path.display(), "a torn end of a transcript was cut off; its row is written again");
+        file.set_len(whole)?;
+    }
+    let last = Page::read(&mut file, whole, 1, |_| true)?.rows.pop();
+    let seq = last.and_then(|row| row["__openclaw"]["seq"].as_u64()).unwrap_or(0);
+    file.seek(SeekFrom::End(0))?;
+    Ok(Open { file, seq, used: Instant::now() })
+}
+
+fn end_of_last_line(file: &mut File) -> io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    while end > 0 {
+        let start = end.saturating_sub(STEP_BYTES);
+        let chunk = read_at(file, start, end)?;
+        if let Some(at) = chunk.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+fn read_at(file: &mut File, start: u64, end: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    Read::by_ref(file).take(end - start).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Rows of a transcript, oldest first, and where they begin in it.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) rows: Vec<Value>,
+    pub(super) begin: u64,
+}
+
+impl Page {
+    /// The last rows before `end`, at most `max`, as long as `go_on` says so of each; the one that it refuses is the first of the page.
+    pub(super) fn read(file: &mut File, end: u64, max: usize, mut go_on: impl FnMut(&Value) -> bool) -> io::Result<Self> {
+        let mut rows = Vec::new();
+        let (mut begin, mut start, mut held) = (end, end, Vec::new());
+        while rows.len() < max && begin > 0 {
+            // One line at a time from behind; what is read before it is kept for the next.
+            let line_end = held.len().saturating_sub(1);
+            match held[..line_end].iter().rposition(|byte| *byte == b'\n') {
+                _ if held.is_empty() && start == 0 => break,
+                Some(at) => {
+                    let row = serde_json::from_slice::<Value>(&held[at + 1..line_end]);
+                    held.truncate(at + 1);
+                    begin = start + at as u64 + 1;
+                    if !take(row, &mut rows, &mut go_on) {
+                        break;
+                    }
+                }
+                None if start == 0 => {
+                    let row = serde_json::from_slice::<Value>(&held[..line_end]);
+                    begin = 0;
+                    take(row, &mut rows, &mut go_on);
+                    break;
+                }
+                None if held.len() > LINE_BYTES_MAX => return Err(io::Error::other("a line is longer than any of ours")),
+                None => {
+                    // Twice as much each time, so that a long line is not copied again and again.
+                    let step = STEP_BYTES.max(held.len() as u64);
+                    let before = start.saturating_sub(step);
+                    let mut bytes = read_at(file, before, start)?;
+                    bytes.append(&mut held);
+                    (held, start) = (bytes, before);
+                }
+            }
+        }
+        rows.reverse();
+        Ok(Self { rows, begin })
+    }
+}
+
+/// Takes a row; a line that is none is passed over.
+fn take(row: serde_json::Result<Value>, rows: &mut Vec<Value>, go_on: &mut impl FnMut(&Value) -> bool) -> bool {
+    let Ok(row) = row else { return true };
+    let more = go_on(&row);
+    rows.push(row);
+    more
+}
+
+/// The last rows of a file; none where there is no file.
+pub(super) fn tail(path: &Path, end: Option<u64>, max: usize, go_on: impl FnMut(&Value) -> bool) -> io::Result<Page> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Page::default()),
+        Err(error) => return Err(error),
+    };
+    let length = end_of_last_line(&mut file)?;
+    let end = end.map_or(length, |end| end.min(length));
+    Page::read(&mut file, end, max, go_on)
+}
+
+/// The names of the rows that are not older than `oldest`.
+pub(super) fn there(path: &Path, oldest: Timestamp) -> io::Result<HashSet<String>> {
+    let mut there = HashSet::new();
+    tail(path, None, usize::MAX, |row| {
+        if let Some(id) = row["__openclaw"]["id"].as_str() {
+            there.insert(id.to_owned());
+        }
+        row["timestamp"].as_u64().is_none_or(|at| at >= oldest.0)
+    })?;
+    Ok(there)
+}
+
+/// Appends rows and brings them to the disk, before there is a thread for it.
+pub(super) fn append_now(path: &Path, rows: Vec<Value>) -> io::Result<()> {
+    let mut thread = Thread::new(|_: Vec<_>| {});
+    if !rows.is_empty() {
+        thread.append(path, rows)?;
+    } else if !path.exists() {
+        return Ok(());
+    }
+    thread.opened(path)?.file.sync_all()?;
+    if let Some(parent) = path.parent() {
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_from_behind_is_the_same_wherever_chunks_end() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("t.jsonl");
+        let rows: Vec<Value> = (0..200).map(|n| json!({ "n": n, "text": "x".repeat(n * 37 % 3_000) })).collect();
+        let lines: String = rows.iter().map(|row| format!("{row}\n")).collect();
+        std::fs::write(&path, format!("{lines}{{\"torn")).expect("written");
+        for max in [1, 2, 7, 199, 200, 500] {
+            let page = tail(&path, None, max, |_| true).expect("read");
+            assert_eq!(page.rows, rows[200 - max.min(200)..], "{max}");
+            let before = tail(&path, Some(page.begin), 3, |_| true).expect("read");
+            let end = 200 - max.min(200);
+            assert_eq!(before.rows, rows[end.saturating_sub(3)..end], "{max}");
+        }
+        let page = tail(&path, None, 500, |row| row["n"] != 150).expect("read");
+        assert_eq!(page.rows, rows[150..]);
+        assert!(tail(&temp.path().join("none"), None, 5, |_| true).expect("nothing").rows.is_empty());
+    }
+
+    #[test]
+    fn a_torn_end_is_cut_off_and_rows_go_on_with_their_numbers() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("a/t.jsonl");
+        let mut thread = Thread::new(|_: Vec<_>| {});
+        thread.append(&path, vec![json!({ "a": 1 }), json!({ "a": 2 })]).expect("appended");
+        drop(thread.open.remove(&path));
+        let mut torn = OpenOptions::new().append(true).open(&path).expect("there");
+        torn.write_all(b"{\"a\":").expect("torn");
+        let rows = thread.append(&path, vec![json!({ "a": 3 })]).expect("appended");
+        assert_eq!(rows[0]["__openclaw"]["seq"], 3);
+        let page = tail(&path, None, 9, |_| true).expect("read");
+        assert_eq!(page.rows.iter().map(|row| row["a"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(2), Some(3)]);
+    }
+}

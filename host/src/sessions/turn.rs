@@ -1,0 +1,418 @@
+//! Messages in, runs begun, steps recorded, runs ended: each in the journal first.
+
+use std::sync::Arc;
+
+use chela_model::Usage;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::lanes::{Live, Place, Progress};
+use super::record::{self, Accepted, Chain, Ended, LastRun, Run, Session, Status, Step};
+use super::{Asked, Error, Handle, KEY_BYTES_MAX, RESUMED_MAX, Receipt, Shared, Work, rows};
+use crate::clock::Timestamp;
+use crate::feed::Audience;
+use crate::id::{self, AgentId};
+use crate::journal::{self, Transaction};
+use crate::session_key::SessionKey;
+
+impl Handle {
+    /// Accepts a message: once this answers, it runs whatever happens. The same key again is the same run.
+    pub async fn accept(&self, asked: Asked) -> Result<Receipt, Error> {
+        let shared = &self.0;
+        let bad = |byte: u8| byte.is_ascii_control();
+        if asked.key.is_empty() || asked.key.len() > KEY_BYTES_MAX || asked.key.bytes().any(bad) {
+            return Err(Error::BadKey);
+        }
+        if let Some(receipt) = self.known(&asked).await? {
+            return Ok(receipt);
+        }
+        if shared.closed.is_cancelled() {
+            return Err(Error::Stopping);
+        }
+        let config = shared.options.settings.current();
+        let (runs, agents) = (&config.config.runs, &config.config.agents);
+        if !agents.list.iter().any(|agent| agent.id == asked.session.agent) {
+            return Err(Error::UnknownAgent(asked.session.agent.to_string()));
+        }
+        if asked.text.len() > runs.message_bytes {
+            return Err(Error::TooLong { bytes: asked.text.len(), max: runs.message_bytes });
+        }
+        let now = shared.options.clock.now();
+        let (live, transaction) = match self.enqueue(&asked, now, runs.queue)? {
+            Queued::New(live, transaction) => (live, transaction),
+            // Somebody else came with the same key in between.
+            Queued::There => return self.known(&asked).await?.ok_or(Error::Stopping),
+        };
+        let committed = shared.commit(transaction).await;
+        let mut state = shared.state();
+        if let Err(error) = committed {
+            state.remove(&live);
+            live.progress.send_replace(Progress::Lost);
+            return Err(error.into());
+        }
+        live.progress.send_replace(Progress::Queued);
+        state.mark_ready(&live.key);
+        drop(state);
+        shared.ready.notify_one();
+        self.tell_session(&live.key, "send", Some(live.id()));
+        Ok(Receipt {
+            run: asked.key,
+            session: live.key.clone(),
+            accepted_at: now,
+            again: false,
+            progress: Progress::Queued,
+        })
+    }
+
+    /// What became of a key that came before; waits until that is durable.
+    async fn known(&self, asked: &Asked) -> Result<Option<Receipt>, Error> {
+        let live = self.0.state().live(&asked.key).cloned();
+        let receipt = |session: &SessionKey, method: &str, at: Timestamp, progress: Progress| {
+            if *session == asked.session && method == asked.method {
+                return Ok(Some(Receipt {
+                    run: asked.key.clone(),
+                    session: session.clone(),
+                    accepted_at: at,
+                    again: true,
+                    progress,
+                }));
+            }
+            Err(Error::KeyTaken {
+                key: asked.key.clone(),
+                first: session.to_string(),
+                first_method: method.to_owned(),
+                second: asked.session.to_string(),
+                second_method: asked.method.to_owned(),
+            })
+        };
+        if let Some(live) = live {
+            let mut progress = live.progress.subscribe();
+            let settled = progress.wait_for(|progress| !matches!(progress, Progress::Committing)).await;
+            let settled = settled.map(|progress| progress.clone()).unwrap_or(Progress::Lost);
+            if matches!(settled, Progress::Lost) {
+                return Ok(None);
+            }
+            let accepted = &live.run.accepted;
+            return receipt(&live.key, &accepted.method, accepted.at, settled);
+        }
+        let known = self.0.state().past.contains_key(&asked.key);
+        let past = if known { self.past(&asked.key).await? } else { None };
+        let Some(Run { accepted, ended: Some(ended), .. }) = past else { return Ok(None) };
+        let key = SessionKey::parse(&accepted.session).map_err(|_| Error::NoSession(accepted.session.clone()))?;
+        receipt(&key, &accepted.method, accepted.at, Progress::Ended(Arc::new(ended)))
+    }
+
+    fn enqueue(&self, asked: &Asked, now: Timestamp, queue_max: usize) -> Result<Queued, Error> {
+        let shared = &self.0;
+        let mut state = shared.state();
+        if state.live(&asked.key).is_some() || state.past.contains_key(&asked.key) {
+            return Ok(Queued::There);
+        }
+        let waiting = state.lanes.get(&asked.session).map_or(0, |lane| lane.waiting.len());
+        if waiting >= queue_max {
+            return Err(Error::Full { session: asked.session.to_string(), waiting });
+        }
+        let mut transaction = Transaction::default();
+        let session = match state.sessions.get(&asked.session) {
+            Some(session) => session.clone(),
+            None => {
+                let session = Arc::new(super::store::new_session(&asked.session, now));
+                journal::put(&mut transaction, record::SESSION, &session.key, &*session)?;
+                state.sessions.insert(asked.session.clone(), session.clone());
+                session
+            }
+        };
+        state.order += 1;
+        let accepted = Accepted {
+            id: asked.key.clone(),
+            session: session.key.clone(),
+            session_id: session.id.clone(),
+            order: state.order,
+            method: asked.method.to_owned(),
+            at: now,
+            text: asked.text.clone(),
+            origin: asked.origin.clone(),
+            chain: asked.chain.clone().unwrap_or_else(|| Chain { id: id::fresh(now).to_string(), hop: 0 }),
+            model: asked.model.clone(),
+            time_ms: asked.time_ms,
+            instructions: asked.instructions.clone(),
+        };
+        let run = Run { accepted, resumed: 0, ended: None, settled: false };
+        journal::put(&mut transaction, record::RUN, &run.accepted.id, &run)?;
+        let live = Live::new(asked.session.clone(), run, Vec::new(), 0, Progress::Committing);
+        state.push(live.clone());
+        Ok(Queued::New(live, transaction))
+    }
+
+    /// The next run that may begin; none once the room is closed.
+    pub async fn next(&self) -> Option<Turn> {
+        let shared = &self.0;
+        loop {
+            let notified = shared.ready.notified();
+            if shared.closed.is_cancelled() {
+                return None;
+            }
+            let now = shared.options.clock.now();
+            if let Some(live) = shared.state().begin(now) {
+                // Others may be waiting to begin as well.
+                shared.ready.notify_one();
+                let (steps, rows) = (live.steps.clone(), live.rows);
+                return Some(Turn { handle: self.clone(), live, steps, started_at: now, rows });
+            }
+            notified.await;
+        }
+    }
+
+    /// Ends what runs or waits: one run, or all of a session. Tells which.
+    pub async fn abort(&self, key: &SessionKey, run: Option<&str>) -> Result<Vec<String>, Error> {
+        let (running, waiting) = {
+            let state = self.0.state();
+            let lane = state.lanes.get(key);
+            let wanted = |live: &&Arc<Live>| run.is_none_or(|run| run == live.id());
+            let running = lane.and_then(|lane| lane.running.as_ref()).filter(|live| wanted(live)).cloned();
+            let waiting: Vec<Arc<Live>> =
+                lane.into_iter().flat_map(|lane| &lane.waiting).filter(wanted).cloned().collect();
+            (running, waiting)
+        };
+        let mut aborted = Vec::new();
+        for live in waiting {
+            // Whoever sent it hears that it did not run.
+            let turn = Turn { handle: self.clone(), live, steps: Vec::new(), started_at: self.0.options.clock.now(), rows: 0 };
+            aborted.push(turn.live.id().to_owned());
+            turn.end(Vec::new(), Status::Aborted, "aborted before it ran").await?;
+        }
+        if let Some(live) = running {
+            live.abort.cancel();
+            aborted.push(live.id().to_owned());
+        }
+        Ok(aborted)
+    }
+
+    /// Who waits in a session.
+    pub fn waiting(&self, key: &SessionKey) -> Vec<Place> {
+        self.0.state().places(key, self.0.options.clock.now())
+    }
+
+    /// The run that is under way in a session, since when.
+    pub fn running(&self, key: &SessionKey) -> Option<(String, Timestamp)> {
+        let state = self.0.state();
+        let live = state.lanes.get(key)?.running.as_ref()?;
+        match *live.progress.borrow() {
+            Progress::Running { started_at } => Some((live.id().to_owned(), started_at)),
+            _ => None,
+        }
+    }
+
+    /// Whether a run of this chain holds the lane of a session: to wait for it would be for ever.
+    pub fn holds(&self, key: &SessionKey, chain: &str) -> bool {
+        let state = self.0.state();
+        let running = state.lanes.get(key).and_then(|lane| lane.running.as_ref());
+        running.is_some_and(|live| live.run.accepted.chain.id == chain)
+    }
+
+    /// Tokens that an agent has used today.
+    pub fn used_today(&self, agent: &AgentId) -> u64 {
+        let day = day_key(agent, self.0.options.clock.now());
+        self.0.state().usage.get(&day).map_or(0, |usage| usage.tokens)
+    }
+}
+
+enum Queued {
+    New(Arc<Live>, Transaction),
+    There,
+}
+
+fn day_key(agent: &AgentId, now: Timestamp) -> String {
+    format!("{agent}:{}", now.date())
+}
+
+/// A run that is under way. Dropped without an end, it goes on after the next start.
+pub struct Turn {
+    handle: Handle,
+    live: Arc<Live>,
+    /// What it has done so far.
+    pub steps: Vec<Step>,
+    pub started_at: Timestamp,
+    /// Rows of it that are in the transcript.
+    rows: usize,
+}
+
+/// What is known of a run when it ends.
+#[derive(Clone, Debug, Default)]
+pub struct Sum {
+    pub usage: Usage,
+    pub context_tokens: u64,
+    pub provider: String,
+    pub model: String,
+    pub answers: u32,
+}
+
+impl Turn {
+    pub fn message(&self) -> &Accepted {
+        &self.live.run.accepted
+    }
+
+    pub fn session(&self) -> &SessionKey {
+        &self.live.key
+    }
+
+    pub fn id(&self) -> &str {
+        self.live.id()
+    }
+
+    /// Cancelled when somebody aborts it.
+    pub fn aborted(&self) -> &CancellationToken {
+        &self.live.abort
+    }
+
+    /// How often a start found it unfinished.
+    pub fn resumed(&self) -> u32 {
+        self.live.run.resumed
+    }
+
+    pub fn is_hopeless(&self) -> bool {
+        self.live.run.resumed > RESUMED_MAX
+    }
+
+    /// Whether the transcript has its message already.
+    pub fn is_shown(&self) -> bool {
+        self.rows > 0
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.handle.0
+    }
+
+    /// Writes the rows of what was done so far; those that are there already are not written again.
+    pub async fn show(&mut self) {
+        let all = rows::of_run(&self.live.run, &self.steps);
+        let fresh: Vec<Value> = all.into_iter().skip(self.rows).collect();
+        self.rows += fresh.len();
+        self.append(fresh).await;
+    }
+
+    async fn append(&self, fresh: Vec<Value>) {
+        if fresh.is_empty() {
+            return;
+        }
+        let shared = self.shared();
+        let path = shared.transcript(&self.live.key, &self.live.run.accepted.session_id);
+        // What the file does not take stays in the journal, and is written at the next start.
+        if let Ok(numbered) = shared.writer.append(path, fresh).await {
+            for row in numbered {
+                let payload = json!({
+                    "sessionKey": self.live.key.to_string(), "agentId": self.live.key.agent, "runId": self.id(),
+                    "messageId": row["__openclaw"]["id"], "messageSeq": row["__openclaw"]["seq"], "message": row,
+                });
+                shared.options.feed.tell("session.message", Audience::Readers, &payload);
+            }
+        }
+    }
+
+    /// Records steps; when this answers they are never done again.
+    pub async fn record(&mut self, steps: Vec<Step>) -> Result<(), Error> {
+        self.record_unshown(steps).await?;
+        self.show().await;
+        Ok(())
+    }
+
+    /// Records steps whose rows are written later.
+    pub async fn record_unshown(&mut self, steps: Vec<Step>) -> Result<(), Error> {
+        let mut transaction = Transaction::default();
+        self.put_steps(&mut transaction, &steps)?;
+        self.shared().commit(transaction).await?;
+        self.steps.extend(steps);
+        Ok(())
+    }
+
+    fn put_steps(&self, transaction: &mut Transaction, steps: &[Step]) -> Result<(), Error> {
+        for (nth, step) in (u32::try_from(self.steps.len()).unwrap_or(u32::MAX)..).zip(steps) {
+            journal::put(transaction, record::STEP, &record::step_id(self.id(), nth), step)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a run that no model was asked for.
+    pub async fn end(self, steps: Vec<Step>, status: Status, said: &str) -> Result<Arc<Ended>, Error> {
+        let error = Some((said.to_owned(), None));
+        self.end_with(steps, status, String::new(), error, "rpc", Sum::default()).await
+    }
+
+    /// Records the last steps and the end, in one.
+    pub async fn end_with(
+        mut self,
+        steps: Vec<Step>,
+        status: Status,
+        reply: String,
+        error: Option<(String, Option<String>)>,
+        stop: &str,
+        sum: Sum,
+    ) -> Result<Arc<Ended>, Error> {
+        let shared = self.handle.0.clone();
+        let now = shared.options.clock.now();
+        let (error, error_kind) = error.unzip();
+        let ended = Ended {
+            status,
+            started_at: self.started_at,
+            at: now,
+            reply,
+            error,
+            error_kind: error_kind.flatten(),
+            stop: stop.to_owned(),
+            usage: sum.usage,
+            context_tokens: sum.context_tokens,
+            provider: sum.provider,
+            model: sum.model,
+            steps: sum.answers,
+        };
+        let run = Run { ended: Some(ended.clone()), ..self.live.run.clone() };
+        let mut transaction = Transaction::default();
+        self.put_steps(&mut transaction, &steps)?;
+        journal::put(&mut transaction, record::RUN, self.id(), &run)?;
+        let day = day_key(&self.live.key.agent, now);
+        let tokens = sum.usage.input + sum.usage.output + sum.usage.cache_read + sum.usage.cache_write;
+        {
+            let mut state = shared.state();
+            let usage = state.usage.entry(day.clone()).or_default();
+            usage.tokens += tokens;
+            if tokens > 0 {
+                journal::put(&mut transaction, record::USAGE, &day, usage)?;
+            }
+            if let Some(session) = state.sessions.get_mut(&self.live.key) {
+                let session = Arc::make_mut(session);
+                touch(session, &ended, self.live.id());
+                journal::put(&mut transaction, record::SESSION, &session.key, session)?;
+            }
+        }
+        shared.commit(transaction).await?;
+        self.steps.extend(steps);
+        self.show().await;
+        let path = shared.transcript(&self.live.key, &run.accepted.session_id);
+        let count = u32::try_from(self.steps.len()).unwrap_or(u32::MAX);
+        shared.writer.ask(Work::Ended { run: Box::new(run), steps: count, path }).await;
+        let ended = Arc::new(ended);
+        shared.state().end(&self.live, ended.clone());
+        shared.ready.notify_one();
+        self.handle.tell_session(&self.live.key, "end", Some(self.live.id()));
+        Ok(ended)
+    }
+}
+
+fn touch(session: &mut Session, ended: &Ended, run: &str) {
+    session.updated_at = ended.at;
+    session.usage.input += ended.usage.input;
+    session.usage.output += ended.usage.output;
+    session.usage.cache_read += ended.usage.cache_read;
+    session.usage.cache_write += ended.usage.cache_write;
+    if ended.context_tokens > 0 {
+        session.context_tokens = ended.context_tokens;
+    }
+    session.last_run = Some(LastRun {
+        id: run.to_owned(),
+        status: ended.status,
+        started_at: ended.started_at,
+        ended_at: ended.at,
+        provider: ended.provider.clone(),
+        model: ended.model.clone(),
+    });
+}
