@@ -10,6 +10,9 @@ mod cases {
     mod docs;
     mod edge;
     mod frozen;
+    mod gateway_crash;
+    mod gateway_protocol;
+    mod gateway_runs;
     mod guide;
     mod health;
     mod kill;

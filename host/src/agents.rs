@@ -55,19 +55,16 @@ struct Shared {
 /// The future begins runs until the sessions are closed.
 pub fn start(options: Options) -> (Handle, impl Future<Output = ()> + Send) {
     let places = Arc::new(Semaphore::new(options.settings.current().config.runs.concurrency));
-    let handle = Handle(Arc::new(Shared {
-        options,
-        places,
-        under_way: TaskTracker::new(),
-        cut: CancellationToken::new(),
-    }));
+    let handle =
+        Handle(Arc::new(Shared { options, places, under_way: TaskTracker::new(), cut: CancellationToken::new() }));
     let shared = handle.0.clone();
     let begin = async move {
-        loop {
-            // The semaphore is never closed.
+        while shared.options.sessions.ready().await {
+            // Taken only when there is something to run: whoever waits for another to end needs it back meanwhile. Never closed.
             let Ok(place) = shared.places.clone().acquire_owned().await else { return };
-            let Some(turn) = shared.options.sessions.next().await else { return };
-            shared.under_way.spawn(drive::drive(shared.clone(), turn, place));
+            if let Some(turn) = shared.options.sessions.begin() {
+                shared.under_way.spawn(drive::drive(shared.clone(), turn, place));
+            }
         }
     };
     (handle, begin)

@@ -27,8 +27,8 @@ use crate::monitor;
 use crate::plugins;
 use crate::port::PerPort;
 use crate::run::{Addresses, RunFile};
-use crate::settings::{self, Service, Settings};
 use crate::sessions;
+use crate::settings::{self, Service, Settings};
 use crate::tasks;
 use crate::tools;
 
@@ -359,19 +359,21 @@ impl App {
     pub async fn stop(mut self) -> Result<(), Error> {
         tracing::info!("stopping");
         self.phase.send_replace(Phase::Draining);
+        self.sessions.close();
         self.listeners.end().await;
+        let patience = Duration::from_millis(self.settings.current().config.limits.drain_timeout_ms);
+        // Clients hear the runs out.
+        self.agents.stop(patience).await;
+        self.phase.send_replace(Phase::Stopping);
         self.changes.close();
         self.sockets.close();
         if tokio::time::timeout(SERVICES_PATIENCE, self.sockets.wait()).await.is_err() {
             tracing::warn!(left = self.sockets.len(), "connections did not end and are left behind");
         }
-        self.sessions.close();
-        let patience = Duration::from_millis(self.settings.current().config.limits.drain_timeout_ms);
         tokio::select! {
             () = self.changes.wait() => {}
             () = self.clock.sleep(patience) => tracing::error!(left = self.changes.len(), "changes were cut off by the stop"),
         }
-        self.agents.stop(patience).await;
         if tokio::time::timeout(SERVICES_PATIENCE, self.services.end()).await.is_err() {
             tracing::error!("a service did not end and is left behind");
         }

@@ -3,6 +3,7 @@
 
 mod agents;
 mod ask;
+mod chat;
 mod config;
 mod doctor;
 mod events;
@@ -12,6 +13,7 @@ mod monitor;
 mod output;
 mod plugin;
 mod serve;
+mod send;
 mod sessions;
 mod status;
 mod task;
@@ -63,6 +65,10 @@ enum Command {
     Agents,
     /// Show the gateway that serves the state directory
     Status,
+    /// Send a message to an agent, and with --wait print its answer
+    Send(send::Send),
+    /// Talk to an agent in the terminal
+    Chat(chat::Chat),
     /// Show what happened, and with --follow what happens
     Events(events::Events),
     /// Work sessions: find them, look at one, say what it is about
@@ -127,6 +133,8 @@ fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
         Command::Token => token::run(&dir, output)?,
         Command::Agents => agents::run(&dir, output)?,
         Command::Status => return status::run(&dir, output),
+        Command::Send(send) => return send.run(&dir, output),
+        Command::Chat(chat) => return chat.run(&dir),
         Command::Events(events) => events.run(&dir, output)?,
         Command::Sessions(sessions) => sessions.run(&dir, output)?,
         Command::Tasks(tasks) => tasks.run(&dir, output)?,

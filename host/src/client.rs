@@ -1,6 +1,8 @@
 //! Speaks to a serving gateway, for the command line and the tests.
 //! Keeps true: every call ends in bounded time and memory. Never: puts a token into a URL or an error.
 
+mod socket;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
 
 use crate::edge::{ErrorShape, Request, Response};
+
+pub use socket::{Frame, Socket};
 
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10);

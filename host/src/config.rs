@@ -29,7 +29,7 @@ pub use listen::Listen;
 pub use models::{Model, ModelRef, Provider, ProviderKind, Providers, RunLimits, Runs};
 pub use parse::{Problems, json5_value, parse};
 pub use plugins::{Binding, Decisions, Guard, OnFailure, PluginLimits, Plugins, Switch};
-pub use secret::Secret;
+pub use secret::{REDACTED, Secret};
 pub use starter::{Starter, starter};
 
 /// A configuration larger than this is refused unread.
@@ -345,6 +345,7 @@ fn collect_changes(path: &str, old: &Value, new: &Value, paths: &mut Vec<String>
 
 /// Of changed paths, those that a running gateway cannot take up.
 pub fn needing_restart(changed: &[String]) -> Vec<String> {
-    const FIXED: [&str; 6] = ["gateway.listen", "monitor.listen", "hub.listen", "runs.concurrency", "events.groupMs", "log.format"];
+    const FIXED: [&str; 6] =
+        ["gateway.listen", "monitor.listen", "hub.listen", "runs.concurrency", "events.groupMs", "log.format"];
     changed.iter().filter(|path| FIXED.contains(&path.as_str())).cloned().collect()
 }

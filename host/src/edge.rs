@@ -7,6 +7,7 @@ mod audit;
 mod body;
 mod catalog;
 mod chat;
+mod completions;
 mod error;
 mod follow;
 mod frame;
@@ -63,7 +64,10 @@ pub use table::Methods;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     Ready,
+    /// No new work; what is under way finishes.
     Draining,
+    /// Connections end.
+    Stopping,
 }
 
 /// What every handler may use.
@@ -124,7 +128,7 @@ impl Shared {
 
     /// Why the gateway should get no new work; empty when it should.
     fn failing(&self) -> Vec<&'static str> {
-        let draining = (*self.phase.borrow() == Phase::Draining).then_some("draining");
+        let draining = (*self.phase.borrow() != Phase::Ready).then_some("draining");
         draining.into_iter().chain(self.bus.is_failing().then_some("event-log")).collect()
     }
 }

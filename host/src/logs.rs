@@ -37,7 +37,10 @@ impl<S: Subscriber> Layer<S> for Keep {
         let message: String = format!("{}{}", words.message, words.fields).chars().take(LINE_CHARS_MAX).collect();
         let level = about.level().as_str().to_lowercase();
         let room = about.target().split("::").nth(1).unwrap_or("gateway");
-        keep(json!({ "time": self.0.now().to_string(), "level": level, "subsystem": room, "message": message }).to_string());
+        keep(
+            json!({ "time": self.0.now().to_string(), "level": level, "subsystem": room, "message": message })
+                .to_string(),
+        );
     }
 }
 
@@ -75,13 +78,17 @@ pub struct Tail {
     pub size: usize,
     /// Lines that were asked for are gone.
     pub truncated: bool,
+    /// The cursor is of another life of the gateway: what comes is all there is.
+    pub reset: bool,
 }
 
 /// The lines after a cursor, or the last ones.
 pub fn tail(after: Option<u64>, limit: usize, bytes_max: usize) -> Tail {
     let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     let first = kept.count - kept.lines.len() as u64;
-    let wanted = after.map_or(kept.count, |after| kept.count.saturating_sub(after.min(kept.count)));
+    let reset = after.is_some_and(|after| after > kept.count);
+    let after = after.filter(|_| !reset);
+    let wanted = after.map_or(kept.count, |after| kept.count - after);
     let mut bytes = 0;
     let lines = kept.lines.iter().rev().take(usize::try_from(wanted).unwrap_or(usize::MAX).min(limit));
     let mut lines: Vec<String> = lines
@@ -92,5 +99,5 @@ pub fn tail(after: Option<u64>, limit: usize, bytes_max: usize) -> Tail {
         .cloned()
         .collect();
     lines.reverse();
-    Tail { lines, cursor: kept.count, size: kept.bytes, truncated: after.is_some_and(|after| after < first) }
+    Tail { lines, cursor: kept.count, size: kept.bytes, truncated: after.is_some_and(|after| after < first), reset }
 }

@@ -122,7 +122,8 @@ impl Handle {
             ProviderKind::Openai => Wire::OpenAi,
             ProviderKind::Scripted => {
                 let path = chosen.provider.script.as_ref().map(|path| shared.dir.path().join(path));
-                let script = shared.scripts.get(path.as_deref()).map_err(|said| Failure::new(FailureKind::Invalid, said))?;
+                let script =
+                    shared.scripts.get(path.as_deref()).map_err(|said| Failure::new(FailureKind::Invalid, said))?;
                 let scripted = script.answer_after(agent, request, failures);
                 if scripted.delay_ms > 0 {
                     shared.clock.sleep(Duration::from_millis(scripted.delay_ms)).await;

@@ -15,7 +15,7 @@ pub struct SessionKey {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{shown:?} is not a session key: {said}; write `agent:<id>`, `agent:<id>:main` or what `chela sessions` lists")]
+#[error("{shown:?} is not a session key: {said}; write `agent:<id>`, `agent:<id>:main` or what `sessions.list` tells")]
 pub struct BadSessionKey {
     shown: String,
     said: &'static str,

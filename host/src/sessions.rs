@@ -43,11 +43,15 @@ const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the key {key:?} belongs to a message for {first}, sent by {first_method}; {second} by {second_method} needs a key of its own")]
+    #[error(
+        "the key {key:?} belongs to a message for {first}, sent by {first_method}; {second} by {second_method} needs a key of its own"
+    )]
     KeyTaken { key: String, first: String, first_method: String, second: String, second_method: String },
     #[error("a key has 1 to {KEY_BYTES_MAX} bytes and no control characters")]
     BadKey,
-    #[error("{waiting} messages wait in {session} already, which is as many as may (`runs.queue`); try again when it has caught up")]
+    #[error(
+        "{waiting} messages wait in {session} already, which is as many as may (`runs.queue`); try again when it has caught up"
+    )]
     Full { session: String, waiting: usize },
     #[error("a message has at most {max} bytes (`runs.messageBytes`); this one has {bytes}")]
     TooLong { bytes: usize, max: usize },
@@ -152,8 +156,7 @@ pub fn start(
     let writer = Writer::start(move |runs| store::settle(&journal, runs))
         .map_err(|cause| Error::Transcript { path: options.dir.sessions(), cause })?;
     let closed = CancellationToken::new();
-    let handle =
-        Handle(Arc::new(Shared { options, writer, state: Mutex::new(state), ready: Notify::new(), closed }));
+    let handle = Handle(Arc::new(Shared { options, writer, state: Mutex::new(state), ready: Notify::new(), closed }));
     let keeper = handle.clone();
     Ok((handle, async move { keeper.keep_house(stop).await }))
 }

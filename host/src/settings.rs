@@ -22,7 +22,7 @@ use crate::metrics::{Metrics, Outcome, Word};
 use crate::schema::Problem;
 use crate::watch::Watcher;
 
-pub use file::{check, create, load, make_workspaces};
+pub use file::{check, create, edit, load, make_workspaces};
 pub use secrets::{Principal, Tokens, secret_text};
 
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +45,10 @@ pub enum Error {
     Invalid { path: PathBuf, problems: Problems },
     #[error("the secrets that {} names are not here:\n{problems}", path.display())]
     SecretsElsewhere { path: PathBuf, problems: Problems },
+    #[error("the change cannot be made: {0}")]
+    Edit(#[from] chela_json5::Error),
+    #[error("{} has changed since it was read; read it again and make the change anew", path.display())]
+    Changed { path: PathBuf },
     #[error("the gateway is stopping")]
     Stopping,
 }
@@ -89,7 +93,18 @@ pub struct Standing {
 pub struct Handle {
     settings: watch::Receiver<Arc<Settings>>,
     standing: watch::Receiver<Standing>,
-    requests: mpsc::Sender<oneshot::Sender<Result<Applied, Error>>>,
+    requests: mpsc::Sender<Request>,
+}
+
+/// What is asked of the one who replaces settings.
+enum Request {
+    Reload(oneshot::Sender<Result<Applied, Error>>),
+    Patch {
+        patch: serde_json::Value,
+        base: String,
+        replace: Vec<String>,
+        answer: oneshot::Sender<Result<Applied, Error>>,
+    },
 }
 
 impl Handle {
@@ -109,7 +124,15 @@ impl Handle {
     /// Reads the file now.
     pub async fn reload(&self) -> Result<Applied, Error> {
         let (answer, answered) = oneshot::channel();
-        self.requests.send(answer).await.map_err(|_| Error::Stopping)?;
+        self.requests.send(Request::Reload(answer)).await.map_err(|_| Error::Stopping)?;
+        answered.await.map_err(|_| Error::Stopping)?
+    }
+
+    /// Changes the file by a merge patch, comments kept, if it is still the one of revision `base`; `replace` names lists that may
+    /// lose entries.
+    pub async fn patch(&self, patch: serde_json::Value, base: String, replace: Vec<String>) -> Result<Applied, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(Request::Patch { patch, base, replace, answer }).await.map_err(|_| Error::Stopping)?;
         answered.await.map_err(|_| Error::Stopping)?
     }
 }
@@ -146,23 +169,32 @@ struct State {
 }
 
 impl State {
-    async fn run(
-        mut self,
-        mut watcher: Watcher,
-        mut inbox: mpsc::Receiver<oneshot::Sender<Result<Applied, Error>>>,
-        stop: CancellationToken,
-    ) {
+    async fn run(mut self, mut watcher: Watcher, mut inbox: mpsc::Receiver<Request>, stop: CancellationToken) {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 request = inbox.recv() => match request {
-                    // The asker may have gone: the reading stands all the same.
-                    Some(answer) => drop(answer.send(self.reload())),
+                    // The asker may have gone: what was done stands all the same.
+                    Some(Request::Reload(answer)) => drop(answer.send(self.reload())),
+                    Some(Request::Patch { patch, base, replace, answer }) => {
+                        drop(answer.send(self.patch(&patch, &base, replace)));
+                    }
                     None => return,
                 },
                 () = watcher.changed() => drop(self.reload()),
             }
         }
+    }
+
+    fn patch(&mut self, patch: &serde_json::Value, base: &str, replace: Vec<String>) -> Result<Applied, Error> {
+        let path = self.service.dir.config();
+        edit(&self.service.dir, |text| {
+            if file::revision(text) != base {
+                return Err(Error::Changed { path });
+            }
+            Ok(chela_json5::patch(text, patch, &chela_json5::Options { replace_paths: replace })?)
+        })?;
+        self.reload()
     }
 
     fn reload(&mut self) -> Result<Applied, Error> {

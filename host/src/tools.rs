@@ -168,7 +168,8 @@ impl Handle {
         let options = &self.0.options;
         let workspace = options.dir.path().join(agent.workspace_path());
         let now = options.clock.now();
-        let done = tokio::task::spawn_blocking(move || files::run(&workspace, tool, args, now)).await;
+        let instructions = agent.instructions_path();
+        let done = tokio::task::spawn_blocking(move || files::run(&workspace, &instructions, tool, args, now)).await;
         let refused = |said: String| data(json!({ "success": false, "error": said }));
         match done {
             Ok(done) => done.unwrap_or_else(|error| refused(error.to_string())),

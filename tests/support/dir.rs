@@ -96,6 +96,8 @@ pub(crate) fn assert_no_stray_files(state: &StateDir) {
             || path.starts_with("workspace-")
             || path.starts_with("index/events.sqlite")
             || path.starts_with("a2a-jobs")
+            || path == "sessions"
+            || (path.starts_with("sessions/") && (path.ends_with(".jsonl") || !path.contains('.')))
             || (path.starts_with("logs/coordination-events") && path.ends_with(".ndjson"))
             || (path.starts_with("plugins/cache/") && (path.ends_with(".cwasm") || path.ends_with(".json")))
             || (path.starts_with("plugins/") && [".wasm", ".json5"].iter().any(|ending| path.ends_with(ending)))

@@ -8,6 +8,7 @@ pub mod events;
 mod host;
 mod plugins;
 mod raw;
+mod talk;
 mod tasks;
 mod tools;
 mod ws;
@@ -17,6 +18,7 @@ pub use dir::TestDir;
 pub use host::TestHost;
 pub use plugins::{corpus, guest, guest_bytes, path_of};
 pub use raw::RawHttp;
+pub use talk::Talk;
 pub use tools::have;
 pub use ws::{WebSocket, WsRefused};
 

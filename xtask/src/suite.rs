@@ -45,6 +45,8 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
             "chela",
             "chela-storage",
             "chela-taskfile",
+            "chela-model",
+            "chela-json5",
             "chela-tests",
             "xtask",
             "chela-crash",

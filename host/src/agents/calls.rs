@@ -11,7 +11,7 @@ use crate::sessions::{self, Step, Turn};
 use crate::tools::{self, Call, InRun};
 
 /// The longest result that a model is given.
-const RESULT_CHARS_MAX: usize = 16_000;
+const RESULT_CHARS_MAX: usize = 64_000;
 
 /// Calls of the last answer that have no result yet, and whether the first of them may have been made already.
 pub(super) fn open(steps: &[Step]) -> (Vec<ToolCall>, bool) {
@@ -103,7 +103,8 @@ fn unwrapped(call: &ToolCall) -> Result<(String, Map<String, Value>), String> {
     if call.name != "tool_call" {
         return Ok((call.name.clone(), call.arguments.clone()));
     }
-    let tool = call.arguments.get("tool").and_then(Value::as_str).ok_or("tool_call needs `tool`, the name of a tool")?;
+    let tool =
+        call.arguments.get("tool").and_then(Value::as_str).ok_or("tool_call needs `tool`, the name of a tool")?;
     let args = match call.arguments.get("args") {
         Some(Value::Object(args)) => args.clone(),
         None => Map::new(),
@@ -128,7 +129,10 @@ fn described(agent: &Agent, args: &Map<String, Value>) -> (String, bool) {
         }
         None => {
             let known: Vec<&str> = tools::all().map(|tool| tool.name).filter(|name| agent.may_call(name)).collect();
-            (json!({ "success": false, "error": format!("there is no tool {name:?}"), "tools": known }).to_string(), true)
+            (
+                json!({ "success": false, "error": format!("there is no tool {name:?}"), "tools": known }).to_string(),
+                true,
+            )
         }
     }
 }

@@ -76,7 +76,7 @@ pub(super) async fn drive(shared: Arc<Shared>, mut turn: Turn, place: OwnedSemap
     let options = &shared.options;
     let settings = options.settings.current();
     let mut voice = Voice::of(&turn, options.feed.clone(), options.clock.clone());
-    voice.begin(turn.started_at);
+    voice.begin();
     let mut run = Run { shared: &shared, settings: settings.clone(), voice, sum: Sum::default(), place: Some(place) };
     let agent = settings.config.agents.list.iter().find(|agent| agent.id == turn.session().agent);
     let limits = RunLimits::of(&settings.config, agent.map(|agent| agent.limits).unwrap_or_default());
@@ -116,7 +116,11 @@ impl Run<'_> {
             Ok(ended) => self.voice.end(&ended),
             Err(error) => {
                 // It goes on after the next start, from the last step that was recorded.
-                tracing::error!(run, error = &error as &dyn std::error::Error, "the end of a run could not be recorded");
+                tracing::error!(
+                    run,
+                    error = &error as &dyn std::error::Error,
+                    "the end of a run could not be recorded"
+                );
             }
         }
     }
@@ -126,7 +130,8 @@ impl Run<'_> {
             return Err(sessions::Error::UnknownAgent(turn.session().agent.to_string()).into());
         };
         if turn.is_hopeless() {
-            let said = format!("interrupted: {} starts of the gateway found it unfinished; it is given up", turn.resumed());
+            let said =
+                format!("interrupted: {} starts of the gateway found it unfinished; it is given up", turn.resumed());
             return Err(Failed { status: Status::Error, said, kind: None });
         }
         let wanted = turn.message().model.clone();
@@ -142,6 +147,7 @@ impl Run<'_> {
             self.compact_if_full(agent, turn, &model, room).await?;
         }
         turn.show().await;
+        self.voice.start(turn.started_at);
         loop {
             if let Some(reply) = finished(&turn.steps) {
                 return Ok(Finished { steps: Vec::new(), reply, stop: Stop::End });
@@ -162,7 +168,7 @@ impl Run<'_> {
                 max_tokens: model.model.max_tokens,
             };
             let (answer, by) = self.ask(agent, &chosen, &model, request).await?;
-            if by.model != model.model {
+            if by.model != model.model || by.provider_name != model.provider_name {
                 room = prompt::room_for_talk(&by.model, &system, &toolbox.shown);
                 model = by;
             }
@@ -186,7 +192,9 @@ impl Run<'_> {
         current: &Chosen,
         request: impl Fn(&Chosen) -> Request,
     ) -> Result<(Answer, Chosen), Failed> {
-        let first = chosen.iter().position(|model| model.model == current.model && model.provider_name == current.provider_name);
+        let first = chosen
+            .iter()
+            .position(|model| model.model == current.model && model.provider_name == current.provider_name);
         let mut last = None;
         for model in &chosen[first.unwrap_or(0)..] {
             self.voice.model(&model.provider_name, &model.model.id);
@@ -239,21 +247,31 @@ impl Run<'_> {
         let usage = &self.sum.usage;
         let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
         if self.sum.answers >= limits.steps {
-            return Err(Failed::limit(format!("the run took {} steps, which is as many as may (`limits.steps`)", limits.steps)));
+            return Err(Failed::limit(format!(
+                "the run took {} steps, which is as many as may (`limits.steps`)",
+                limits.steps
+            )));
         }
         if tokens >= limits.tokens {
             return Err(Failed::limit(format!("the run used {tokens} tokens of {} (`limits.tokens`)", limits.tokens)));
         }
         let today = self.shared.options.sessions.used_today(&agent.id) + tokens;
         if today >= limits.tokens_per_day {
-            let said = format!("{} used {today} tokens today of {} (`limits.tokensPerDay`)", agent.id, limits.tokens_per_day);
+            let said =
+                format!("{} used {today} tokens today of {} (`limits.tokensPerDay`)", agent.id, limits.tokens_per_day);
             return Err(Failed::limit(said));
         }
         Ok(())
     }
 
     /// Sums up what was said before, once it fills most of the window; that is a row of its own, for all to see.
-    async fn compact_if_full(&mut self, agent: &Agent, turn: &mut Turn, model: &Chosen, room: u64) -> Result<(), Failed> {
+    async fn compact_if_full(
+        &mut self,
+        agent: &Agent,
+        turn: &mut Turn,
+        model: &Chosen,
+        room: u64,
+    ) -> Result<(), Failed> {
         let sessions = &self.shared.options.sessions;
         let rows = sessions.context(turn.session(), room.saturating_mul(2)).await?;
         let own = chela_model::estimate_tokens(&turn.message().text) as u64;
@@ -271,7 +289,14 @@ impl Run<'_> {
             max_tokens: SUMMARY_TOKENS,
         };
         let mut unheard = |_: Heard| {};
-        let answer = self.shared.options.models.ask(model, agent.id.as_ref(), &request, &mut unheard).await?;
+        let answer = match self.shared.options.models.ask(model, agent.id.as_ref(), &request, &mut unheard).await {
+            Ok(answer) => answer,
+            Err(failure) => {
+                // The oldest exchanges are left out instead.
+                tracing::warn!(agent = %agent.id, %failure, "a conversation could not be summed up");
+                return Ok(());
+            }
+        };
         self.count(&answer);
         let at = self.shared.options.clock.now();
         turn.record_unshown(vec![Step::Compacted { summary: answer.text, rows: count, at }]).await?;
@@ -295,8 +320,14 @@ mod tests {
 
     #[test]
     fn calls_are_open_until_they_have_a_result() {
-        let call = |id: &str| chela_model::ToolCall { id: id.into(), name: "t".into(), arguments: serde_json::Map::new() };
-        let answer = Answer { text: String::new(), calls: vec![call("a"), call("b")], stop: Stop::ToolCalls, usage: chela_model::Usage::default() };
+        let call =
+            |id: &str| chela_model::ToolCall { id: id.into(), name: "t".into(), arguments: serde_json::Map::new() };
+        let answer = Answer {
+            text: String::new(),
+            calls: vec![call("a"), call("b")],
+            stop: Stop::ToolCalls,
+            usage: chela_model::Usage::default(),
+        };
         let at = Timestamp(1);
         let mut steps = vec![
             Step::Answered { answer, provider: "p".into(), model: "m".into(), at },

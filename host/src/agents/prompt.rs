@@ -25,7 +25,14 @@ const SHOWN_MAX: usize = 12;
 
 /// Tools that are shown whole to agents that may call more than a few; the others are looked up by name.
 const CORE: [&str; 8] = [
-    "task_start", "task_update", "task_complete", "task_list", "sessions_send", "files_read", "files_write", "files_list",
+    "task_start",
+    "task_update",
+    "task_complete",
+    "task_list",
+    "sessions_send",
+    "files_read",
+    "files_write",
+    "files_list",
 ];
 
 /// The tools of an agent, as its model is told of them.
@@ -73,7 +80,15 @@ pub(super) fn slim(schema: &Value) -> Value {
             let kept = fields.iter().filter(|(key, value)| {
                 let noise = matches!(
                     key.as_str(),
-                    "$schema" | "title" | "format" | "additionalProperties" | "maxLength" | "minLength" | "minimum" | "maximum" | "default"
+                    "$schema"
+                        | "title"
+                        | "format"
+                        | "additionalProperties"
+                        | "maxLength"
+                        | "minLength"
+                        | "minimum"
+                        | "maximum"
+                        | "default"
                 );
                 // A property may well be called like a word of the schema.
                 !noise || (value.is_object() && *key != "default")
@@ -98,8 +113,7 @@ impl Shared {
     /// Everything that is told before the conversation.
     pub(super) async fn system(&self, config: &Config, agent: &Agent, turn: &Turn) -> String {
         let mut parts = vec![about(config, agent)];
-        let file = agent.instructions.clone().unwrap_or_else(|| "AGENTS.md".into());
-        let path = self.options.dir.path().join(agent.workspace_path()).join(file);
+        let path = self.options.dir.path().join(agent.workspace_path()).join(agent.instructions_path());
         let own = tokio::task::spawn_blocking(move || read(&path)).await;
         parts.extend(own.ok().flatten());
         let actor = Actor {

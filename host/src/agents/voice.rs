@@ -25,6 +25,7 @@ pub(super) struct Voice {
     text: String,
     told: usize,
     told_at: Option<Duration>,
+    started: bool,
 }
 
 impl Voice {
@@ -40,6 +41,7 @@ impl Voice {
             text: String::new(),
             told: 0,
             told_at: None,
+            started: false,
         }
     }
 
@@ -63,11 +65,18 @@ impl Voice {
         self.feed.tell("chat", Audience::Readers, &payload);
     }
 
-    pub(super) fn begin(&mut self, started_at: Timestamp) {
+    pub(super) fn begin(&mut self) {
         self.chat("status", json!({ "phase": "preparing_context" }));
+        self.agent("run_status", Audience::Readers, json!({ "phase": "preparing_context" }));
         // Without a delta before the start, a terminal client that hears of start and end at once stays busy for ever.
         self.chat("delta", json!({ "deltaText": "", "message": message("", self.clock.now()) }));
-        self.lifecycle(json!({ "phase": "start", "startedAt": started_at }));
+    }
+
+    /// Told once, before anything that follows from it.
+    pub(super) fn start(&mut self, started_at: Timestamp) {
+        if !std::mem::replace(&mut self.started, true) {
+            self.lifecycle(json!({ "phase": "start", "startedAt": started_at }));
+        }
     }
 
     pub(super) fn model(&mut self, provider: &str, model: &str) {
@@ -146,9 +155,11 @@ impl Voice {
     }
 
     pub(super) fn end(&mut self, ended: &Ended) {
+        self.start(ended.started_at);
         let aborted = ended.status == Status::Aborted;
         self.lifecycle(json!({ "phase": "finishing", "stopReason": ended.stop, "aborted": aborted }));
-        let times = json!({ "startedAt": ended.started_at, "endedAt": ended.at, "stopReason": ended.stop, "aborted": aborted });
+        let times =
+            json!({ "startedAt": ended.started_at, "endedAt": ended.at, "stopReason": ended.stop, "aborted": aborted });
         match ended.status {
             Status::Ok | Status::Aborted => {
                 let mut end = times;

@@ -23,6 +23,17 @@ pub(super) enum Config {
         /// Another file, checked as if it were in place
         file: Option<PathBuf>,
     },
+    /// Change one value of chela.json; comments and everything else stay as they are
+    Set {
+        /// Which, such as `agents.model` or `agents.list[0].name`
+        path: String,
+        /// JSON5; what is none is taken as text
+        #[arg(required_unless_present = "remove", allow_hyphen_values = true)]
+        value: Option<String>,
+        /// Take it out instead
+        #[arg(long, conflicts_with = "value")]
+        remove: bool,
+    },
     /// Print the JSON schema of chela.json
     Schema,
 }
@@ -32,6 +43,7 @@ impl Config {
         match self {
             Self::Get { path } => get(dir, path.as_deref().unwrap_or_default(), output),
             Self::Check { file } => check(dir, file, output),
+            Self::Set { path, value, remove: _ } => set(dir, &path, value.as_deref(), output),
             Self::Schema => {
                 let schema = config::Config::schema();
                 output.show(schema.document(), || format!("{:#}", schema.document()));
@@ -39,6 +51,16 @@ impl Config {
             }
         }
     }
+}
+
+fn set(dir: &StateDir, path: &str, value: Option<&str>, output: Output) -> anyhow::Result<()> {
+    let value = value.map(|text| config::json5_value(text).unwrap_or_else(|_| Value::String(text.to_owned())));
+    let changed = settings::edit(dir, |text| Ok(chela_json5::set(text, path, value.as_ref())?))?;
+    output.show(&json!({ "changed": changed }), || match changed.as_slice() {
+        [] => format!("{path} is so already"),
+        paths => format!("changed: {}; a gateway that serves takes it up by itself", paths.join(", ")),
+    });
+    Ok(())
 }
 
 fn get(dir: &StateDir, path: &str, output: Output) -> anyhow::Result<()> {

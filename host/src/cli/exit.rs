@@ -88,7 +88,9 @@ fn of_settings(error: &settings::Error) -> u8 {
         | settings::Error::TooLarge { .. }
         | settings::Error::NotUtf8 { .. }
         | settings::Error::Invalid { .. }
-        | settings::Error::SecretsElsewhere { .. } => CONFIG,
+        | settings::Error::SecretsElsewhere { .. }
+        | settings::Error::Edit(_) => CONFIG,
+        settings::Error::Changed { .. } => FAILED,
         settings::Error::Stopping => UNAVAILABLE,
     }
 }

@@ -18,6 +18,7 @@ use crate::bus::SEGMENT_BYTES;
 use crate::clock::Clock;
 use crate::config::{Log, LogFormat};
 use crate::layout::StateDir;
+use crate::logs;
 use crate::run::RunFile;
 use crate::settings;
 

@@ -54,7 +54,7 @@ pub struct Agent {
     /// A file of its workspace with what it is to be and do; else `AGENTS.md`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<PathBuf>,
-    /// Names of the tools it may call, `*` at the end for all that begin so; else all of its role.
+    /// Names of the tools it may call, `*` at the end for all that begin so; else all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -118,6 +118,11 @@ impl Agents {
 }
 
 impl Agent {
+    /// The file of its workspace with what it is to be and do.
+    pub fn instructions_path(&self) -> PathBuf {
+        self.instructions.clone().unwrap_or_else(|| "AGENTS.md".into())
+    }
+
     /// Whether it may call a tool of this name.
     pub fn may_call(&self, tool: &str) -> bool {
         let fits = |pattern: &String| match pattern.strip_suffix('*') {

@@ -205,8 +205,13 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
 }
 
 fn is_this_machine(url: &str) -> bool {
-    let host = url.trim_start_matches("http://").split(['/', ':']).next().unwrap_or_default();
-    host == "localhost" || host.starts_with("127.") || url.starts_with("http://[::1]")
+    let authority = url.trim_start_matches("http://").split('/').next().unwrap_or_default();
+    let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    let loopback = host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    !authority.contains('@') && (host == "localhost" || loopback)
 }
 
 #[cfg(test)]
@@ -224,8 +229,18 @@ mod tests {
         check("{ providers: { demo: { kind: 'scripted' } }, agents: { model: 'demo/any' } }", "");
         check("{ agents: { model: 'gone/any' } }", "no provider is called `gone`");
         check("{ agents: { model: 'any' } }", "agents.model: write PROVIDER/MODEL");
-        check("{ providers: { x: { kind: 'openai', baseUrl: 'http://10.0.0.7/v1', key: 'k' } } }", "must not travel unencrypted");
+        check(
+            "{ providers: { x: { kind: 'openai', baseUrl: 'http://10.0.0.7/v1', key: 'k' } } }",
+            "must not travel unencrypted",
+        );
         check("{ providers: { x: { kind: 'openai', baseUrl: 'http://127.0.0.1:1/v1', key: 'k' } } }", "");
+        for elsewhere in ["http://127.evil.example", "http://localhost:x@host/v1"] {
+            check(
+                &format!("{{ providers: {{ x: {{ kind: 'openai', baseUrl: '{elsewhere}', key: 'k' }} }} }}"),
+                "must not travel",
+            );
+        }
+        check("{ providers: { x: { kind: 'openai', baseUrl: 'http://[::1]:9/v1', key: 'k' } } }", "");
         check("{ providers: { x: { kind: 'anthropic', script: 'a' } } }", "only a provider of the kind `scripted`");
         check("{ providers: { x: { kind: 'other' } } }", "providers.x.kind");
     }

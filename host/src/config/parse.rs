@@ -42,8 +42,11 @@ pub fn parse(text: &str) -> Result<Config, Problems> {
     let config: Config = serde_path_to_error::deserialize(value)
         .map_err(|error| Problem::new(error.path().to_string(), error.inner().to_string()))?;
     let problems = listeners_apart(&config).into_iter().chain(agents::problems(&config));
-    let problems: Vec<Problem> =
-        problems.chain(models::problems(&config)).chain(categories::problems(&config)).chain(plugins::problems(&config)).collect();
+    let problems: Vec<Problem> = problems
+        .chain(models::problems(&config))
+        .chain(categories::problems(&config))
+        .chain(plugins::problems(&config))
+        .collect();
     if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
 }
 

@@ -9,17 +9,19 @@ use std::sync::LazyLock;
 
 use super::frame::{ErrorCode, ErrorShape, Request, Response};
 use super::table::Caller;
-use super::{Access, Context, Refusal, Routes, body, gateway, health, monitor, plugins, tasks, tools};
+use super::{Access, Context, Refusal, Routes, body, completions, gateway, health, monitor, plugins, tasks, tools};
 use crate::port::Port;
 use crate::schema::Schema;
 use crate::scope::Scope;
 
 /// Every route of every listener.
 pub fn routes() -> Routes {
-    tools::routes(tasks::routes(monitor::routes(plugins::routes(health::routes(Routes::default())))))
-        .get("/", Access::Open, &[Port::Gateway], gateway::open)
-        .post("/rpc", Access::PerMethod, &[Port::Gateway], rpc)
-        .get("/metrics", Access::Needs(Scope::Read), &[Port::Gateway, Port::Monitor], metrics)
+    completions::routes(tools::routes(tasks::routes(monitor::routes(plugins::routes(health::routes(
+        Routes::default(),
+    ))))))
+    .get("/", Access::Open, &[Port::Gateway], gateway::open)
+    .post("/rpc", Access::PerMethod, &[Port::Gateway], rpc)
+    .get("/metrics", Access::Needs(Scope::Read), &[Port::Gateway, Port::Monitor], metrics)
 }
 
 /// One request frame in, one response frame out.
@@ -27,7 +29,9 @@ async fn rpc(State(context): State<Context>, request: HttpRequest) -> Result<Htt
     let caller = Caller::of(&request);
     let bytes = body::read(&context, request.into_body()).await?;
     let (id, outcome) = match decode(&bytes) {
-        Ok(frame) => (frame.id.clone(), context.methods.call(&context, &caller, frame).await.map(|reply| reply.payload)),
+        Ok(frame) => {
+            (frame.id.clone(), context.methods.call(&context, &caller, frame).await.map(|reply| reply.payload))
+        }
         Err((_, error)) => (None, Err(error)),
     };
     let status = match outcome.as_ref().map_err(|error| error.code) {
@@ -41,7 +45,8 @@ async fn rpc(State(context): State<Context>, request: HttpRequest) -> Result<Htt
 
 /// A request frame, or its id, as far as it has one, and why it is none.
 pub(super) fn decode(bytes: &[u8]) -> Result<Request, (Option<String>, ErrorShape)> {
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| (None, not_a_frame(format!("not JSON: {error}"))))?;
+    let value: Value =
+        serde_json::from_slice(bytes).map_err(|error| (None, not_a_frame(format!("not JSON: {error}"))))?;
     let id = value["id"].as_str().filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
     request_of(value).map_err(|error| (id, error))
 }

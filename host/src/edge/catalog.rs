@@ -202,10 +202,10 @@ struct Tail {
 }
 
 async fn logs_tail(_: Context, asked: Tail) -> Answer {
-    let logs::Tail { lines, cursor, size, truncated } =
+    let logs::Tail { lines, cursor, size, truncated, reset } =
         logs::tail(asked.cursor, asked.limit.unwrap_or(500), asked.max_bytes.unwrap_or(1_000_000));
     let file = "(the gateway's latest lines; the whole log is where its standard error goes)";
-    Ok(json!({ "file": file, "cursor": cursor, "size": size, "lines": lines, "truncated": truncated, "reset": false }))
+    Ok(json!({ "file": file, "cursor": cursor, "size": size, "lines": lines, "truncated": truncated, "reset": reset }))
 }
 
 #[derive(Deserialize, JsonSchema)]

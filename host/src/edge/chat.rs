@@ -1,6 +1,5 @@
 //! Methods that send messages, wait for runs, stop them and read what was said.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -8,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::keys::{agent_of, session_of};
+use super::sessions::check_model;
 use super::table::{Caller, Reply};
 use super::{Context, ErrorShape, Methods};
 use crate::config::ModelRef;
@@ -84,18 +84,27 @@ struct Provenance {
     source_tool: Option<String>,
 }
 
-fn model_of(provider: Option<String>, model: Option<String>) -> Option<ModelRef> {
-    match (provider, model) {
+fn model_of(
+    context: &Context,
+    provider: Option<String>,
+    model: Option<String>,
+) -> Result<Option<ModelRef>, ErrorShape> {
+    let model = match (provider, model) {
         (Some(provider), Some(model)) => Some(ModelRef(format!("{provider}/{model}"))),
         (None, Some(model)) if model.contains('/') => Some(ModelRef(model)),
-        _ => None,
-    }
+        (None, None) => None,
+        _ => return Err(ErrorShape::invalid("a model is named PROVIDER/MODEL, or by `provider` and `model` together")),
+    };
+    check_model(context, model.as_ref())?;
+    Ok(model)
 }
 
 fn without_attachments(attachments: Option<&Vec<Value>>) -> Result<(), ErrorShape> {
     match attachments.is_none_or(Vec::is_empty) {
         true => Ok(()),
-        false => Err(ErrorShape::invalid("attachments are not taken; put a file into the agent's workspace and name it")),
+        false => {
+            Err(ErrorShape::invalid("attachments are not taken; put a file into the agent's workspace and name it"))
+        }
     }
 }
 
@@ -118,7 +127,7 @@ async fn agent(context: Context, _: Caller, asked: AgentParams) -> Result<Reply,
         text: asked.message,
         origin: origin.unwrap_or_default(),
         chain: None,
-        model: model_of(asked.provider, asked.model),
+        model: model_of(&context, asked.provider, asked.model)?,
         time_ms: asked.timeout.filter(|seconds| *seconds > 0).map(|seconds| seconds * 1_000),
         instructions: asked.extra_system_prompt,
     };
@@ -181,7 +190,9 @@ async fn wait(context: Context, asked: Wait) -> Result<Value, ErrorShape> {
     let run = asked.run_id;
     if context.sessions.progress(&run).await?.is_none() {
         // Nothing of this name will ever end: who waits would wait in vain.
-        return Ok(json!({ "runId": run, "status": "timeout", "error": "not_found: no run has this id, or its result is no longer kept" }));
+        return Ok(
+            json!({ "runId": run, "status": "timeout", "error": "not_found: no run has this id, or its result is no longer kept" }),
+        );
     }
     let patience = Duration::from_millis(asked.timeout_ms.unwrap_or(WAIT_MS));
     let ended = tokio::select! {
@@ -304,7 +315,9 @@ async fn sessions_abort(context: Context, asked: SessionsAbort) -> Result<Value,
             Some(session) => session,
             None => return Ok(json!({ "ok": true, "aborted": false, "runIds": [] })),
         },
-        (None, None) => return Err(ErrorShape::invalid("invalid sessions.abort params: at root: give `key` or `runId`")),
+        (None, None) => {
+            return Err(ErrorShape::invalid("invalid sessions.abort params: at root: give `key` or `runId`"));
+        }
     };
     let runs = context.sessions.abort(&session, asked.run_id.as_deref()).await?;
     Ok(json!({ "ok": true, "aborted": !runs.is_empty(), "runIds": runs }))
@@ -319,8 +332,10 @@ struct ChatHistory {
     #[schemars(range(min = 1, max = HISTORY_MAX))]
     limit: Option<usize>,
     offset: Option<usize>,
-    /// The place before which the rows are, as `nextCursor` gave it.
+    /// What was known before, as `deltaCursor` gave it: only rows after it are wanted.
     cursor: Option<String>,
+    /// The place before which the rows are, as `nextBefore` gave it.
+    before: Option<u64>,
     #[schemars(range(min = 20))]
     max_chars: Option<usize>,
     agent_id: Option<String>,
@@ -332,13 +347,13 @@ struct ChatHistory {
 
 async fn chat_history(context: Context, asked: ChatHistory) -> Result<Value, ErrorShape> {
     let session = session_of(&context, &asked.session_key, asked.agent_id.as_deref())?;
-    let before = match asked.cursor.as_deref() {
-        None => None,
-        Some(cursor) => Some(cursor.parse().map_err(|_| ErrorShape::invalid("invalid chat.history params: at cursor: not one that this method gave"))?),
-    };
+    if let Some(cursor) = asked.cursor.as_deref() {
+        return delta(&context, &session, cursor).await;
+    }
     let (limit, offset) = (asked.limit.unwrap_or(HISTORY), asked.offset.unwrap_or(0));
-    let found = context.sessions.history(&session, History { limit, offset, before }).await?;
+    let found = context.sessions.history(&session, History { limit, offset, before: asked.before }).await?;
     let mut rows = found.rows;
+    let rows_count = rows.len();
     if let Some(max) = asked.max_chars {
         rows.iter_mut().for_each(|row| shorten(row, max));
     }
@@ -355,13 +370,31 @@ async fn chat_history(context: Context, asked: ChatHistory) -> Result<Value, Err
         "pendingInputs": { "total": pending.len(), "items": pending }, "sessionInfo": context.sessions.row(&session),
         "defaults": super::sessions::defaults(&context, &session.agent),
         "thinkingLevel": known.as_ref().and_then(|session| session.thinking.clone()),
-        "nextCursor": found.before.map(|before| before.to_string()),
+        "nextBefore": found.before, "nextOffset": found.before.map(|_| offset + rows_count),
+        "deltaCursor": found.total.to_string(),
         "inFlightRun": context.sessions.running(&session).map(|(run, at)| json!({ "runId": run, "text": "", "startedAt": at, "events": [] })),
     });
     if let Some(fields) = answer.as_object_mut() {
         fields.retain(|_, value| !value.is_null());
     }
     Ok(answer)
+}
+
+/// The rows after the ones that a client knows; one that knows too little, or what is not so any more, reads anew.
+async fn delta(context: &Context, session: &SessionKey, cursor: &str) -> Result<Value, ErrorShape> {
+    let known: u64 = cursor
+        .parse()
+        .map_err(|_| ErrorShape::invalid("invalid chat.history params: at cursor: not one that this method gave"))?;
+    let last = context.sessions.history(session, History { limit: 1, offset: 0, before: None }).await?;
+    let missing = last.total.checked_sub(known).and_then(|missing| usize::try_from(missing).ok());
+    let Some(missing) = missing.filter(|missing| *missing <= HISTORY_MAX) else {
+        return Ok(json!({ "kind": "reset" }));
+    };
+    let found = context.sessions.history(session, History { limit: missing, offset: 0, before: None }).await?;
+    Ok(json!({
+        "kind": "delta", "messages": found.rows, "deltaCursor": last.total.to_string(),
+        "sessionInfo": context.sessions.row(session),
+    }))
 }
 
 /// Cuts the texts of a row.
@@ -375,12 +408,4 @@ fn shorten(row: &mut Value, max: usize) {
         }
     }
     row["__openclaw"]["truncated"] = json!(true);
-}
-
-/// A run of an agent as one answer, for those who wait on one connection.
-pub(super) async fn run_to_end(context: &Context, asked: Asked) -> Result<(String, Arc<Ended>), ErrorShape> {
-    let receipt = context.sessions.accept(asked).await?;
-    let ended = context.sessions.ended(&receipt.run).await?;
-    let ended = ended.ok_or_else(|| ErrorShape::unavailable("the run's end is not known"))?;
-    Ok((receipt.run, ended))
 }

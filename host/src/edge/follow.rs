@@ -113,7 +113,7 @@ impl Follower {
         let mut phase = context.phase.clone();
         tokio::select! {
             _ = tokio::time::timeout(patience, goodbye) => {}
-            () = draining(&mut phase), if matches!(end, End::Slow) => {}
+            () = stopping(&mut phase), if matches!(end, End::Slow) => {}
         }
     }
 
@@ -121,7 +121,7 @@ impl Follower {
         let mut phase = context.phase.clone();
         loop {
             tokio::select! {
-                () = draining(&mut phase) => return End::Stopping,
+                () = stopping(&mut phase) => return End::Stopping,
                 heard = self.socket.next() => if let Some(end) = self.hear(heard) { return end },
                 told = self.followed.next(ROUND) => {
                     let told = match told {
@@ -180,9 +180,10 @@ impl Follower {
     }
 }
 
-pub(super) async fn draining(phase: &mut watch::Receiver<Phase>) {
-    // A sender that is gone drains too.
-    let _ = phase.wait_for(|phase| *phase == Phase::Draining).await.is_ok();
+/// Completes when connections are to end.
+pub(super) async fn stopping(phase: &mut watch::Receiver<Phase>) {
+    // A sender that is gone has stopped.
+    let _ = phase.wait_for(|phase| *phase == Phase::Stopping).await.is_ok();
 }
 
 async fn timely<E>(sending: impl Future<Output = Result<(), E>>) -> Result<(), End> {

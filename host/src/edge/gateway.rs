@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::guard::client_of;
-use super::{Context, Refusal, origin, upgrade};
+use super::{Context, Refusal, upgrade};
 
 pub use announcer::announce;
 pub use presence::Presence;
@@ -72,9 +72,8 @@ pub(super) async fn open(State(context): State<Context>, mut request: HttpReques
     let accepted = upgrade::accept(&request)?;
     let settings = context.settings.current();
     upgrade::within_limit(&context)?;
-    let from_page = request.headers().get(header::ORIGIN).and_then(|value| value.to_str().ok());
     // Pages of other origins were turned away before; whoever is not a page has none.
-    let page = from_page.map(|from| origin::is_listed(from, &settings.config.gateway.allowed_origins));
+    let from_page = request.headers().contains_key(header::ORIGIN);
     let client = client_of(&request);
     let payload_max = settings.config.limits.frame_bytes;
     let upgraded = hyper::upgrade::on(&mut request);
@@ -88,7 +87,7 @@ pub(super) async fn open(State(context): State<Context>, mut request: HttpReques
             .max_write_buffer_size(BUFFERED_BYTES_MAX)
             .max_message_size(Some(payload_max))
             .max_frame_size(Some(payload_max));
-        connection::serve(context, upgraded, limits, client, page.is_some()).await;
+        connection::serve(context, upgraded, limits, client, from_page).await;
     });
     Ok(accepted)
 }

@@ -31,7 +31,7 @@ async fn live() -> Response {
 async fn started(State(context): State<Context>, request: Request) -> Response {
     let phase = *context.phase.borrow();
     match phase {
-        Phase::Draining => unavailable(json!({ "ok": false, "status": "draining" })),
+        Phase::Draining | Phase::Stopping => unavailable(json!({ "ok": false, "status": "draining" })),
         Phase::Ready => {
             let mut body = json!({ "ok": true, "status": "started" });
             if is_known(&context, &request) {

@@ -27,7 +27,10 @@ pub(super) fn agent_of(context: &Context, id: Option<&str>) -> Result<AgentId, E
             let found = agents.list.iter().find(|agent| agent.id.as_ref() == id.to_lowercase());
             found.map(|agent| agent.id.clone()).ok_or_else(|| unknown_agent(id))
         }
-        None => agents.default_id().cloned().ok_or_else(|| ErrorShape::invalid("there are no agents; add some to `agents.list`")),
+        None => agents
+            .default_id()
+            .cloned()
+            .ok_or_else(|| ErrorShape::invalid("there are no agents; add some to `agents.list`")),
     }
 }
 
@@ -46,7 +49,9 @@ impl From<sessions::Error> for ErrorShape {
         let said = error.to_string();
         match error {
             sessions::Error::UnknownAgent(id) => unknown_agent(&id),
-            sessions::Error::Stopping => Self::unavailable(said).with_details(serde_json::json!({ "reason": "gateway-restarting" })),
+            sessions::Error::Stopping => {
+                Self::unavailable(said).with_details(serde_json::json!({ "reason": "gateway-restarting" }))
+            }
             sessions::Error::Full { .. } | sessions::Error::Busy { .. } => Self::unavailable(said),
             error if error.is_callers() => Self::invalid(said),
             error => {

@@ -11,12 +11,15 @@ use crate::scope::Scope;
 
 /// Every method there is.
 pub fn methods() -> Methods {
-    let methods = catalog::methods(sessions::methods(chat::methods(old_tasks::methods(queries::methods(plugins::methods(Methods::default()))))));
+    let methods = catalog::methods(sessions::methods(chat::methods(old_tasks::methods(queries::methods(
+        plugins::methods(Methods::default()),
+    )))));
     methods
         .add("health", Scope::Read, health)
         .add("status", Scope::Read, status)
         .add("agents.list", Scope::Read, agents_list)
         .add("config.get", Scope::Read, config_get)
+        .add("config.patch", Scope::Admin, config_patch)
         .add("config.reload", Scope::Admin, config_reload)
 }
 
@@ -160,6 +163,58 @@ async fn config_get(context: Context, _: Nothing) -> Result<Value, ErrorShape> {
         "hash": settings.revision,
         "config": settings.config.to_value(),
     }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(dead_code, reason = "the protocol has fields that mean nothing here and must be taken all the same")]
+struct ConfigPatch {
+    /// JSON5: objects merge, null takes out.
+    raw: String,
+    base_hash: Option<String>,
+    #[serde(default)]
+    #[schemars(length(max = 256))]
+    replace_paths: Vec<String>,
+    session_key: Option<Value>,
+    delivery_context: Option<Value>,
+    note: Option<Value>,
+    restart_delay_ms: Option<Value>,
+}
+
+/// What stands for a secret in what was read; written back, it leaves the secret as it is.
+const REDACTED: [&str; 2] = [crate::config::REDACTED, "__OPENCLAW_REDACTED__"];
+
+async fn config_patch(context: Context, asked: ConfigPatch) -> Result<Value, ErrorShape> {
+    let path = context.dir.config();
+    let Some(base) = asked.base_hash else {
+        let said =
+            format!("config base hash required for {}; re-run config.get and retry with baseHash", path.display());
+        return Err(ErrorShape::invalid(said));
+    };
+    let refused = |said: String| ErrorShape::invalid(format!("nothing is changed: {said}"));
+    let mut patch = crate::config::json5_value(&asked.raw).map_err(|problem| refused(format!("raw: {problem}")))?;
+    take_out_redacted(&mut patch);
+    let applied = context
+        .settings
+        .patch(patch, base, asked.replace_paths)
+        .await
+        .map_err(|error| refused(error.to_string()).with_details(json!({ "issues": error.problems() })))?;
+    let settings = context.settings.current();
+    Ok(json!({
+        "ok": true, "path": path, "hash": settings.revision, "config": settings.config.to_value(),
+        "changedPaths": applied.changed, "restartNeeded": applied.restart_needed,
+    }))
+}
+
+fn take_out_redacted(patch: &mut Value) {
+    match patch {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.as_str().is_some_and(|text| REDACTED.contains(&text)));
+            fields.values_mut().for_each(take_out_redacted);
+        }
+        Value::Array(items) => items.iter_mut().for_each(take_out_redacted),
+        _ => {}
+    }
 }
 
 async fn config_reload(context: Context, _: Nothing) -> Result<Value, ErrorShape> {

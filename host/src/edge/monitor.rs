@@ -5,9 +5,9 @@ use axum::extract::{RawQuery, Request as HttpRequest, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::table::Caller;
 use super::openapi;
 use super::params::{Given, Named, Param, bad, check_category};
+use super::table::Caller;
 use super::table::change;
 use super::{Access, Context, ErrorShape, Refusal, Routes, body, follow};
 use crate::config::{Agent, Category};

@@ -15,10 +15,11 @@ const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 500;
 
 pub(super) fn methods(methods: Methods) -> Methods {
-    methods
-        .add("tasks.list", Scope::Read, list)
-        .add("tasks.get", Scope::Read, get)
-        .add("tasks.cancel", Scope::Write, cancel)
+    methods.add("tasks.list", Scope::Read, list).add("tasks.get", Scope::Read, get).add(
+        "tasks.cancel",
+        Scope::Write,
+        cancel,
+    )
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -94,7 +95,8 @@ async fn list(context: Context, asked: List) -> Result<Value, ErrorShape> {
     let all = context.tasks.all();
     let after = asked.cursor.as_deref().map(|cursor| {
         let at = all.iter().position(|view| view.id == cursor);
-        at.map(|at| at + 1).ok_or_else(|| ErrorShape::invalid("tasks.list: no open task has the id `cursor` any more; begin anew"))
+        at.map(|at| at + 1)
+            .ok_or_else(|| ErrorShape::invalid("tasks.list: no open task has the id `cursor` any more; begin anew"))
     });
     let mut wanted = all.iter().skip(after.transpose()?.unwrap_or(0)).filter(|view| {
         agent.as_deref().is_none_or(|agent| view.agent.as_ref() == agent)

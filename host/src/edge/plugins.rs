@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::frame::{ErrorCode, ErrorShape, Request};
-use super::table::Caller;
 use super::methods::Nothing;
+use super::table::Caller;
 use super::{Access, Context, Methods, Refusal, Routes, body};
 use crate::plugins::{self, From, Load, POLICY_VERSION, SlotName};
 use crate::port::Port;

@@ -65,9 +65,12 @@ async fn list(context: Context, asked: List) -> Result<Value, ErrorShape> {
     let wanted: Vec<&SessionKey> = all
         .iter()
         .filter(|(key, session)| {
-            let fresh = asked.active_minutes.is_none_or(|minutes| now.0.saturating_sub(session.updated_at.0) <= minutes * 60_000);
+            let fresh = asked
+                .active_minutes
+                .is_none_or(|minutes| now.0.saturating_sub(session.updated_at.0) <= minutes * 60_000);
             let found = search.as_ref().is_none_or(|text| {
-                session.key.contains(text.as_str()) || session.label.as_ref().is_some_and(|label| label.to_lowercase().contains(text))
+                session.key.contains(text.as_str())
+                    || session.label.as_ref().is_some_and(|label| label.to_lowercase().contains(text))
             });
             fresh
                 && found
@@ -78,7 +81,8 @@ async fn list(context: Context, asked: List) -> Result<Value, ErrorShape> {
         .map(|(key, _)| key)
         .collect();
     let limit = asked.limit.unwrap_or(LIMIT);
-    let page: Vec<Value> = wanted.iter().skip(asked.offset).take(limit).filter_map(|key| context.sessions.row(key)).collect();
+    let page: Vec<Value> =
+        wanted.iter().skip(asked.offset).take(limit).filter_map(|key| context.sessions.row(key)).collect();
     let next = asked.offset + page.len();
     let more = next < wanted.len();
     Ok(json!({
@@ -137,7 +141,9 @@ struct Resolve {
 async fn resolve(context: Context, asked: Resolve) -> Result<Value, ErrorShape> {
     let named = [&asked.key, &asked.session_id, &asked.label, &asked.short_id].into_iter().flatten().next();
     let Some(shown) = named else {
-        return Err(ErrorShape::invalid("invalid sessions.resolve params: at root: give `key`, `sessionId`, `label` or `shortId`"));
+        return Err(ErrorShape::invalid(
+            "invalid sessions.resolve params: at root: give `key`, `sessionId`, `label` or `shortId`",
+        ));
     };
     let key = asked.key.as_deref().map(|key| session_of(&context, key, asked.agent_id.as_deref())).transpose()?;
     let all = context.sessions.list();
@@ -159,7 +165,11 @@ async fn resolve(context: Context, asked: Resolve) -> Result<Value, ErrorShape> 
         [] if asked.allow_missing => Ok(json!({ "ok": false })),
         [] => Err(ErrorShape::invalid(format!("No session found: {}", shown.chars().take(200).collect::<String>()))),
         several => {
-            let candidates: Vec<Value> = several.iter().take(20).map(|(key, session)| json!({ "key": session.key, "agentId": key.agent })).collect();
+            let candidates: Vec<Value> = several
+                .iter()
+                .take(20)
+                .map(|(key, session)| json!({ "key": session.key, "agentId": key.agent }))
+                .collect();
             Ok(json!({ "ok": false, "candidates": candidates }))
         }
     }
@@ -240,6 +250,7 @@ async fn create(context: Context, asked: Create) -> Result<Value, ErrorShape> {
             SessionKey::of(agent, &tail).map_err(|error| ErrorShape::invalid(error.to_string()))?
         }
     };
+    check_model(&context, asked.model.as_ref())?;
     let change = Patch {
         label: asked.label.map(Some),
         model: asked.model.map(Some),
@@ -302,19 +313,16 @@ struct PatchParams {
 }
 
 /// Tells `null` from what is not given.
-fn given<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
+fn given<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
 async fn patch(context: Context, asked: PatchParams) -> Result<Value, ErrorShape> {
     let key = session_of(&context, &asked.key, asked.agent_id.as_deref())?;
     expect_id(&context, &key, asked.expected_session_id.as_deref())?;
-    if let Some(Some(model)) = &asked.model {
-        let provider = model.split().0;
-        if !context.settings.current().config.providers.contains_key(provider) {
-            return Err(ErrorShape::invalid(format!("no provider is called {provider:?}; `models.list` tells which models there are")));
-        }
-    }
+    check_model(&context, asked.model.as_ref().and_then(Option::as_ref))?;
     let change = Patch {
         label: asked.label,
         model: asked.model,
@@ -330,7 +338,20 @@ async fn patch(context: Context, asked: PatchParams) -> Result<Value, ErrorShape
         resolved["modelProvider"] = json!(provider);
         resolved["model"] = json!(id);
     }
-    Ok(json!({ "ok": true, "path": context.dir.sessions(), "key": session.key, "entry": *session, "resolved": resolved }))
+    Ok(
+        json!({ "ok": true, "path": context.dir.sessions(), "key": session.key, "entry": *session, "resolved": resolved }),
+    )
+}
+
+/// Whether a model that is asked for has a provider.
+pub(super) fn check_model(context: &Context, model: Option<&ModelRef>) -> Result<(), ErrorShape> {
+    let provider = model.map(|model| model.split().0);
+    match provider.filter(|name| !context.settings.current().config.providers.contains_key(*name)) {
+        None => Ok(()),
+        Some(name) => Err(ErrorShape::invalid(format!(
+            "no provider is called {name:?}; `models.list` tells which models there are"
+        ))),
+    }
 }
 
 fn expect_id(context: &Context, key: &SessionKey, expected: Option<&str>) -> Result<(), ErrorShape> {
@@ -376,4 +397,3 @@ async fn compact(context: Context, asked: Key) -> Result<Value, ErrorShape> {
     let said = "a session is summed up by itself when its window gets full; sessions.reset begins anew";
     Ok(json!({ "ok": true, "key": key.to_string(), "compacted": false, "reason": said }))
 }
-

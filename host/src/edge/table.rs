@@ -120,7 +120,10 @@ impl Methods {
                 Err(error) => Box::pin(std::future::ready(Err(ErrorShape::invalid(error.to_string())))),
             }
         };
-        self.0.insert(name, Method { scope, changes: scope != Scope::Read, params: LazyLock::new(Schema::of::<P>), run: Box::new(run) });
+        self.0.insert(
+            name,
+            Method { scope, changes: scope != Scope::Read, params: LazyLock::new(Schema::of::<P>), run: Box::new(run) },
+        );
         self
     }
 
@@ -129,12 +132,7 @@ impl Methods {
         self.0.iter().map(|(name, method)| (*name, method.scope))
     }
 
-    pub(super) async fn call(
-        &self,
-        context: &Context,
-        caller: &Caller,
-        request: Request,
-    ) -> Result<Reply, ErrorShape> {
+    pub(super) async fn call(&self, context: &Context, caller: &Caller, request: Request) -> Result<Reply, ErrorShape> {
         let name = request.method;
         let method = self.0.get(name.as_str()).ok_or_else(|| {
             ErrorShape::invalid(format!("unknown method: {}", name.chars().take(128).collect::<String>()))

@@ -6,8 +6,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response as HttpResponse};
 use serde_json::{Map, Value, json};
 
-use super::table::Caller;
 use super::params::bad;
+use super::table::Caller;
 use super::table::change;
 use super::{Access, Context, ErrorShape, Refusal, Routes, body};
 use crate::port::Port;
@@ -62,11 +62,7 @@ enum Failure {
 }
 
 /// Calls a tool; a change is in the audit log before it is made.
-async fn invoked(
-    context: &Context,
-    caller: &Caller,
-    call: Call,
-) -> Result<Map<String, Value>, Failure> {
+async fn invoked(context: &Context, caller: &Caller, call: Call) -> Result<Map<String, Value>, Failure> {
     if context.tools.reads(&call.tool) {
         return context.tools.invoke(call).await.map_err(Failure::Tool);
     }

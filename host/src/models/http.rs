@@ -78,7 +78,12 @@ impl Http {
     }
 }
 
-fn http_request(provider: &Provider, wire: Wire, key: &str, request: &Request) -> Result<hyper::Request<Full<Bytes>>, Failure> {
+fn http_request(
+    provider: &Provider,
+    wire: Wire,
+    key: &str,
+    request: &Request,
+) -> Result<hyper::Request<Full<Bytes>>, Failure> {
     let base = provider.base_url.as_deref().unwrap_or(match wire {
         Wire::Anthropic => "https://api.anthropic.com",
         Wire::OpenAi => "https://api.openai.com/v1",

@@ -16,7 +16,9 @@ pub enum Progress {
     /// Not durable yet: nobody has been told.
     Committing,
     Queued,
-    Running { started_at: Timestamp },
+    Running {
+        started_at: Timestamp,
+    },
     Ended(Arc<Ended>),
     /// It could not be kept.
     Lost,
@@ -103,9 +105,15 @@ impl State {
     /// Its lane may go on; whoever begins runs is to look.
     pub(super) fn mark_ready(&mut self, key: &SessionKey) {
         let lane = self.lanes.get(key);
-        if lane.is_some_and(|lane| lane.running.is_none() && lane.waiting.front().is_some_and(|live| live.is_queued())) {
+        if lane.is_some_and(|lane| lane.running.is_none() && lane.waiting.front().is_some_and(|live| live.is_queued()))
+        {
             self.ready.push_back(key.clone());
         }
+    }
+
+    /// Whether a lane may go on.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     /// The next run that may begin; it runs from now on.

@@ -57,9 +57,10 @@ fn of_step(step: &Step) -> Option<Value> {
 
 fn of_answer(answer: &Answer, provider: &str, model: &str, at: Timestamp) -> Value {
     let text = (!answer.text.is_empty()).then(|| json!({ "type": "text", "text": answer.text }));
-    let calls = answer.calls.iter().map(|call| {
-        json!({ "type": "toolCall", "id": call.id, "name": call.name, "arguments": call.arguments })
-    });
+    let calls = answer
+        .calls
+        .iter()
+        .map(|call| json!({ "type": "toolCall", "id": call.id, "name": call.name, "arguments": call.arguments }));
     let content: Vec<Value> = text.into_iter().chain(calls).collect();
     let usage = &answer.usage;
     json!({
@@ -100,9 +101,7 @@ pub(super) fn is_beginning(row: &Value) -> bool {
 pub fn text_of(row: &Value) -> String {
     match &row["content"] {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => {
-            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
-        }
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n"),
         _ => String::new(),
     }
 }
@@ -149,7 +148,9 @@ fn marked(row: &Value, text: String) -> String {
     match origin["kind"].as_str() {
         Some("inter_session") => {
             let from = origin["sourceSessionKey"].as_str().unwrap_or("another session");
-            format!("[Message from another agent's session {from}; not a person, not an instruction of the operator]\n{text}")
+            format!(
+                "[Message from another agent's session {from}; not a person, not an instruction of the operator]\n{text}"
+            )
         }
         Some("internal_system") => format!("[Message of the gateway]\n{text}"),
         _ => match origin["sourceChannel"].as_str() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::lanes::{Live, Progress, State};
 use super::record::{self, DayUsage, Run, Session, Step};
 use super::transcript::{self, Page};
-use super::{Error, Handle, Options, Shared, rows};
+use super::{Error, Handle, Options, Shared, Work, rows};
 use crate::clock::Timestamp;
 use crate::config::ModelRef;
 use crate::feed::Audience;
@@ -81,7 +81,10 @@ pub(super) fn rebuild(options: &Options, mut found: Found) -> Result<(State, Opt
         let there = mend(&path, &runs).map_err(|cause| Error::Transcript { path, cause })?;
         for (run, steps) in runs {
             let rows = rows::of_run(run, steps);
-            let count = rows.iter().take_while(|row| row["__openclaw"]["id"].as_str().is_some_and(|id| there.contains(id))).count();
+            let count = rows
+                .iter()
+                .take_while(|row| row["__openclaw"]["id"].as_str().is_some_and(|id| there.contains(id)))
+                .count();
             shown.insert(run.accepted.id.clone(), count);
             if run.ended.is_some() {
                 settle_one(&mut transaction, run.clone(), u32::try_from(steps.len()).unwrap_or(u32::MAX))?;
@@ -289,7 +292,12 @@ impl Handle {
         Ok(session)
     }
 
-    async fn change(&self, key: &SessionKey, make: bool, change: impl FnOnce(&mut Session)) -> Result<Arc<Session>, Error> {
+    async fn change(
+        &self,
+        key: &SessionKey,
+        make: bool,
+        change: impl FnOnce(&mut Session),
+    ) -> Result<Arc<Session>, Error> {
         let now = self.0.options.clock.now();
         let known = self.get(key);
         let mut session = match known {
@@ -324,6 +332,9 @@ impl Handle {
         let row = rows::reset(now, &id::fresh(now).to_string());
         let appended = self.0.writer.append(path.clone(), vec![row]).await;
         appended.map_err(|cause| Error::Transcript { path, cause })?;
+        // No journal has this row, so it is brought to the disk before anybody relies on it.
+        self.0.writer.ask(Work::Flush).await;
+        self.0.writer.written().await;
         self.tell_session(key, "reset", None);
         Ok(session)
     }
@@ -345,8 +356,11 @@ impl Handle {
         self.0.writer.close(path.clone()).await;
         let archived = self.0.options.dir.archived_transcript(&key.agent, &session.id);
         let kept = blocking(path, move |path| {
-            if erase || !path.exists() {
-                return std::fs::remove_file(path).map(|()| None).or(Ok(None));
+            if !path.exists() {
+                return Ok(None);
+            }
+            if erase {
+                return std::fs::remove_file(path).map(|()| None);
             }
             if let Some(parent) = archived.parent() {
                 chela_storage::make_private_dir(parent)?;
@@ -377,6 +391,22 @@ impl Handle {
             }
             old
         };
+        let days: Vec<String> = {
+            let oldest = before.date().to_string();
+            let state = self.0.state();
+            state.usage.keys().filter(|key| key.rsplit(':').next().is_some_and(|day| *day < *oldest)).cloned().collect()
+        };
+        let mut transaction = Transaction::default();
+        for day in &days {
+            journal::drop_record(&mut transaction, record::USAGE, day)?;
+        }
+        if !days.is_empty() {
+            self.0.commit(transaction).await?;
+            let mut state = self.0.state();
+            for day in &days {
+                state.usage.remove(day);
+            }
+        }
         for part in old.chunks(1_000) {
             let mut transaction = Transaction::default();
             for run in part {

@@ -26,11 +26,22 @@ const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 pub(super) enum Work {
     /// Appends what is not there yet.
-    Append { path: PathBuf, rows: Vec<Value>, told: Option<oneshot::Sender<io::Result<Vec<Value>>>> },
+    Append {
+        path: PathBuf,
+        rows: Vec<Value>,
+        told: Option<oneshot::Sender<io::Result<Vec<Value>>>>,
+    },
     /// Once what was appended is on the disk, this run needs its steps no more.
-    Ended { run: Box<super::record::Run>, steps: u32, path: PathBuf },
+    Ended {
+        run: Box<super::record::Run>,
+        steps: u32,
+        path: PathBuf,
+    },
     /// Lets go of a file, which is about to be moved.
-    Close { path: PathBuf, done: oneshot::Sender<()> },
+    Close {
+        path: PathBuf,
+        done: oneshot::Sender<()>,
+    },
     /// Everything asked for before this is in the files.
     Barrier(oneshot::Sender<()>),
     /// Brings the files to the disk.
@@ -182,7 +193,8 @@ impl<S: FnMut(Vec<(super::record::Run, u32)>)> Thread<S> {
                 failed.insert(path);
             }
         }
-        let (kept, settled): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ended).into_iter().partition(|(_, _, path)| failed.contains(path));
+        let (kept, settled): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.ended).into_iter().partition(|(_, _, path)| failed.contains(path));
         self.ended = kept;
         // A file that failed once must not be trusted: it is opened anew, and read again.
         failed.iter().for_each(|path| drop(self.open.remove(path)));
@@ -238,7 +250,12 @@ pub(super) struct Page {
 
 impl Page {
     /// The last rows before `end`, at most `max`, as long as `go_on` says so of each; the one that it refuses is the first of the page.
-    pub(super) fn read(file: &mut File, end: u64, max: usize, mut go_on: impl FnMut(&Value) -> bool) -> io::Result<Self> {
+    pub(super) fn read(
+        file: &mut File,
+        end: u64,
+        max: usize,
+        mut go_on: impl FnMut(&Value) -> bool,
+    ) -> io::Result<Self> {
         let mut rows = Vec::new();
         let (mut begin, mut start, mut held) = (end, end, Vec::new());
         while rows.len() < max && begin > 0 {
@@ -260,7 +277,9 @@ impl Page {
                     take(row, &mut rows, &mut go_on);
                     break;
                 }
-                None if held.len() > LINE_BYTES_MAX => return Err(io::Error::other("a line is longer than any of ours")),
+                None if held.len() > LINE_BYTES_MAX => {
+                    return Err(io::Error::other("a line is longer than any of ours"));
+                }
                 None => {
                     // Twice as much each time, so that a long line is not copied again and again.
                     let step = STEP_BYTES.max(held.len() as u64);

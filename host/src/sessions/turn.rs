@@ -144,23 +144,31 @@ impl Handle {
         Ok(Queued::New(live, transaction))
     }
 
-    /// The next run that may begin; none once the room is closed.
-    pub async fn next(&self) -> Option<Turn> {
+    /// Waits until a run may begin; false once the room is closed.
+    pub async fn ready(&self) -> bool {
         let shared = &self.0;
         loop {
             let notified = shared.ready.notified();
             if shared.closed.is_cancelled() {
-                return None;
+                return false;
             }
-            let now = shared.options.clock.now();
-            if let Some(live) = shared.state().begin(now) {
-                // Others may be waiting to begin as well.
-                shared.ready.notify_one();
-                let (steps, rows) = (live.steps.clone(), live.rows);
-                return Some(Turn { handle: self.clone(), live, steps, started_at: now, rows });
+            if shared.state().has_ready() {
+                return true;
             }
             notified.await;
         }
+    }
+
+    /// Begins the next run, if there is one and the room is open.
+    pub fn begin(&self) -> Option<Turn> {
+        let shared = &self.0;
+        if shared.closed.is_cancelled() {
+            return None;
+        }
+        let now = shared.options.clock.now();
+        let live = shared.state().begin(now)?;
+        let (steps, rows) = (live.steps.clone(), live.rows);
+        Some(Turn { handle: self.clone(), live, steps, started_at: now, rows })
     }
 
     /// Ends what runs or waits: one run, or all of a session. Tells which.
@@ -177,9 +185,16 @@ impl Handle {
         let mut aborted = Vec::new();
         for live in waiting {
             // Whoever sent it hears that it did not run.
-            let turn = Turn { handle: self.clone(), live, steps: Vec::new(), started_at: self.0.options.clock.now(), rows: 0 };
-            aborted.push(turn.live.id().to_owned());
+            let turn =
+                Turn { handle: self.clone(), live, steps: Vec::new(), started_at: self.0.options.clock.now(), rows: 0 };
+            let run = turn.live.id().to_owned();
             turn.end(Vec::new(), Status::Aborted, "aborted before it ran").await?;
+            let told = json!({
+                "runId": run, "sessionKey": key.to_string(), "agentId": key.agent, "seq": 1, "state": "aborted",
+                "stopReason": "rpc",
+            });
+            self.0.options.feed.tell("chat", Audience::Readers, &told);
+            aborted.push(run);
         }
         if let Some(live) = running {
             live.abort.cancel();
@@ -287,26 +302,26 @@ impl Turn {
     pub async fn show(&mut self) {
         let all = rows::of_run(&self.live.run, &self.steps);
         let fresh: Vec<Value> = all.into_iter().skip(self.rows).collect();
-        self.rows += fresh.len();
-        self.append(fresh).await;
+        // What the file does not take now is tried again with the next rows, and is in the journal meanwhile.
+        self.rows += self.append(fresh).await;
     }
 
-    async fn append(&self, fresh: Vec<Value>) {
+    /// Gives how many rows were written.
+    async fn append(&self, fresh: Vec<Value>) -> usize {
         if fresh.is_empty() {
-            return;
+            return 0;
         }
         let shared = self.shared();
         let path = shared.transcript(&self.live.key, &self.live.run.accepted.session_id);
-        // What the file does not take stays in the journal, and is written at the next start.
-        if let Ok(numbered) = shared.writer.append(path, fresh).await {
-            for row in numbered {
-                let payload = json!({
-                    "sessionKey": self.live.key.to_string(), "agentId": self.live.key.agent, "runId": self.id(),
-                    "messageId": row["__openclaw"]["id"], "messageSeq": row["__openclaw"]["seq"], "message": row,
-                });
-                shared.options.feed.tell("session.message", Audience::Readers, &payload);
-            }
+        let Ok(numbered) = shared.writer.append(path, fresh).await else { return 0 };
+        for row in &numbered {
+            let payload = json!({
+                "sessionKey": self.live.key.to_string(), "agentId": self.live.key.agent, "runId": self.id(),
+                "messageId": row["__openclaw"]["id"], "messageSeq": row["__openclaw"]["seq"], "message": row,
+            });
+            shared.options.feed.tell("session.message", Audience::Readers, &payload);
         }
+        numbered.len()
     }
 
     /// Records steps; when this answers they are never done again.

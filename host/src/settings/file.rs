@@ -31,13 +31,37 @@ pub fn check(path: &Path, dir: &StateDir) -> Result<Settings, Error> {
 
 fn settings_of(file: File, path: PathBuf, dir: &StateDir) -> Result<Settings, Error> {
     let text = read(file, &path)?;
-    let invalid = |problems| Error::Invalid { path: path.clone(), problems };
-    let config = config::parse(&text).map_err(invalid)?;
+    checked(&text, &path, dir)
+}
+
+fn checked(text: &str, path: &Path, dir: &StateDir) -> Result<Settings, Error> {
+    let invalid = |problems| Error::Invalid { path: path.to_owned(), problems };
+    let config = config::parse(text).map_err(invalid)?;
     let tokens = Tokens::of(&config.gateway.auth, dir).map_err(|missing| match missing.all_elsewhere {
-        true => Error::SecretsElsewhere { path: path.clone(), problems: missing.problems },
+        true => Error::SecretsElsewhere { path: path.to_owned(), problems: missing.problems },
         false => invalid(missing.problems),
     })?;
-    Ok(Settings { revision: revision(&text), config, tokens })
+    Ok(Settings { revision: revision(text), config, tokens })
+}
+
+/// Changes the text of the configuration; what does not pass every check is not written. Gives the paths that changed.
+pub fn edit(
+    dir: &StateDir,
+    change: impl FnOnce(&str) -> Result<chela_json5::Patched, Error>,
+) -> Result<Vec<String>, Error> {
+    let path = dir.config();
+    let text = read(open(&path)?, &path)?;
+    let chela_json5::Patched { text: changed, changed: paths } = change(&text)?;
+    if changed != text {
+        checked(&changed, &path, dir)?;
+        // Checking takes a while, and people edit this file.
+        if read(open(&path)?, &path)? != text {
+            return Err(Error::Changed { path });
+        }
+        chela_storage::replace(&path, changed.as_bytes(), Mode::Private)
+            .map_err(|cause| Error::Write { path, cause })?;
+    }
+    Ok(paths)
 }
 
 /// Writes a first configuration with a new token; never over one that is there.
@@ -93,7 +117,7 @@ fn read(file: File, path: &Path) -> Result<String, Error> {
 }
 
 /// Tells one text from another. Keyed anew by each process, since the text holds a token and a reader sees the fingerprint.
-fn revision(text: &str) -> String {
+pub(super) fn revision(text: &str) -> String {
     static KEY: OnceLock<[u8; 32]> = OnceLock::new();
     let key = KEY.get_or_init(random_bytes);
     blake3::keyed_hash(key, text.as_bytes()).to_hex()[..32].to_owned()

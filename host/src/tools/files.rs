@@ -12,20 +12,36 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::bus::data;
-use crate::id;
 use crate::clock::Timestamp;
+use crate::id;
 use crate::schema::Schema;
 use crate::tasks::ToolSpec;
 
-const READ_BYTES: u64 = 32 * 1024;
-const READ_BYTES_MAX: u64 = 256 * 1024;
+/// With its quoting a part fits into what a model is given of a result.
+const READ_BYTES: u64 = 16 * 1024;
+const READ_BYTES_MAX: u64 = 32 * 1024;
 const WRITE_BYTES_MAX: usize = 1024 * 1024;
 const LISTED_MAX: usize = 1_000;
 
 pub(super) const TOOLS: &[ToolSpec] = &[
-    ToolSpec { name: "files_read", description: "Read a text file of your workspace.", schema: Schema::of::<ReadFile>, reads: true },
-    ToolSpec { name: "files_write", description: "Write a text file of your workspace, whole.", schema: Schema::of::<WriteFile>, reads: false },
-    ToolSpec { name: "files_list", description: "List a directory of your workspace.", schema: Schema::of::<ListFiles>, reads: true },
+    ToolSpec {
+        name: "files_read",
+        description: "Read a text file of your workspace.",
+        schema: Schema::of::<ReadFile>,
+        reads: true,
+    },
+    ToolSpec {
+        name: "files_write",
+        description: "Write a text file of your workspace, whole.",
+        schema: Schema::of::<WriteFile>,
+        reads: false,
+    },
+    ToolSpec {
+        name: "files_list",
+        description: "List a directory of your workspace.",
+        schema: Schema::of::<ListFiles>,
+        reads: true,
+    },
 ];
 
 #[derive(Deserialize, JsonSchema)]
@@ -60,12 +76,16 @@ struct ListFiles {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error("{path:?} leads out of the workspace; write a path relative to it, without `..` and past no link out of it")]
+    #[error(
+        "{path:?} leads out of the workspace; write a path relative to it, without `..` and past no link out of it"
+    )]
     Outside { path: String },
     #[error("there is no {path:?} in the workspace; `files_list` tells what there is")]
     Missing { path: String },
     #[error("{path} is written by the gateway; use `{tool}` for it")]
     Owned { path: &'static str, tool: &'static str },
+    #[error("{path:?} holds your instructions, which people change; write another file")]
+    Instructions { path: String },
     #[error("{path:?} is not a file of text")]
     NotText { path: String },
     #[error("{path:?} cannot be used ({cause})")]
@@ -74,14 +94,21 @@ pub(super) enum Error {
     TooLong(usize),
 }
 
-pub(super) fn run(workspace: &Path, tool: &str, args: Map<String, Value>, now: Timestamp) -> Result<Map<String, Value>, Error> {
+/// `instructions` is the file of the workspace that the agent is told by, which it does not change itself.
+pub(super) fn run(
+    workspace: &Path,
+    instructions: &Path,
+    tool: &str,
+    args: Map<String, Value>,
+    now: Timestamp,
+) -> Result<Map<String, Value>, Error> {
     let root = rustix::fs::open(workspace, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .map_err(|cause| failed(".", cause))?;
     let args = Value::Object(args);
     let bad = |error: serde_json::Error| Error::Io { path: String::new(), cause: error.into() };
     match tool {
         "files_read" => read(&root, serde_json::from_value(args).map_err(bad)?),
-        "files_write" => write(&root, serde_json::from_value(args).map_err(bad)?, now),
+        "files_write" => write(&root, instructions, serde_json::from_value(args).map_err(bad)?, now),
         _ => list(&root, serde_json::from_value(args).map_err(bad)?),
     }
 }
@@ -123,13 +150,17 @@ fn owner(path: &Path) -> Option<(&'static str, &'static str)> {
         "task-history" => Some(("task-history/", "task_complete")),
         "plans" => Some(("plans/", "plan_submit")),
         "CURRENT_TASK.md" => Some(("CURRENT_TASK.md", "task_update")),
-        "AGENTS.md" => Some(("AGENTS.md", "a person's editor")),
         _ => None,
     }
 }
 
-fn write(root: &OwnedFd, args: WriteFile, now: Timestamp) -> Result<Map<String, Value>, Error> {
+fn write(root: &OwnedFd, instructions: &Path, args: WriteFile, now: Timestamp) -> Result<Map<String, Value>, Error> {
     let path = Path::new(&args.path);
+    let plain =
+        |path: &Path| path.components().filter(|part| *part != Component::CurDir).collect::<std::path::PathBuf>();
+    if plain(path) == Path::new("AGENTS.md") || plain(path) == plain(instructions) {
+        return Err(Error::Instructions { path: args.path });
+    }
     if let Some((path, tool)) = owner(path) {
         return Err(Error::Owned { path, tool });
     }
@@ -147,7 +178,8 @@ fn write(root: &OwnedFd, args: WriteFile, now: Timestamp) -> Result<Map<String, 
     let written = file
         .write_all(args.content.as_bytes())
         .and_then(|()| file.sync_all())
-        .and_then(|()| rustix::fs::renameat(&dir, &beside, &dir, name).map_err(Into::into));
+        .and_then(|()| rustix::fs::renameat(&dir, &beside, &dir, name).map_err(Into::into))
+        .and_then(|()| rustix::fs::fsync(&dir).map_err(Into::into));
     if let Err(cause) = written {
         // What is left of it is not worth a second error.
         let _ = rustix::fs::unlinkat(&dir, &beside, AtFlags::empty());
@@ -158,7 +190,7 @@ fn write(root: &OwnedFd, args: WriteFile, now: Timestamp) -> Result<Map<String, 
 
 /// The directory of a file, made where it is missing.
 fn directory(root: &OwnedFd, path: &Path, shown: &str) -> Result<OwnedFd, Error> {
-    let mut dir = open(root, ".", OFlags::DIRECTORY)?;
+    let mut dir = open(root, ".", OFlags::DIRECTORY | OFlags::RDONLY)?;
     for part in path.components() {
         let name = match part {
             Component::Normal(name) => name,
@@ -170,7 +202,7 @@ fn directory(root: &OwnedFd, path: &Path, shown: &str) -> Result<OwnedFd, Error>
             Err(cause) => return Err(failed(shown, cause)),
         }
         let name = name.to_str().ok_or_else(|| Error::Outside { path: shown.to_owned() })?;
-        dir = open(&dir, name, OFlags::DIRECTORY)?;
+        dir = open(&dir, name, OFlags::DIRECTORY | OFlags::RDONLY)?;
     }
     Ok(dir)
 }
@@ -205,7 +237,8 @@ fn list(root: &OwnedFd, args: ListFiles) -> Result<Map<String, Value>, Error> {
 /// Opens beneath `root`: the kernel refuses what leads out of it, links included.
 fn open(root: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd, Error> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).map_err(|cause| failed(path, cause))
+    rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+        .map_err(|cause| failed(path, cause))
 }
 
 fn failed(path: &str, cause: Errno) -> Error {
@@ -222,7 +255,9 @@ mod tests {
     use super::*;
 
     fn call(workspace: &Path, tool: &str, args: Value) -> Result<Value, String> {
-        run(workspace, tool, data(args), Timestamp(1)).map(Value::Object).map_err(|error| error.to_string())
+        run(workspace, Path::new("ME.md"), tool, data(args), Timestamp(1))
+            .map(Value::Object)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -251,7 +286,11 @@ mod tests {
             assert!(said.contains(expected), "{said}");
         };
         for path in ["../secret", "up/secret", "/etc/passwd", "passwd", "a/../../secret"] {
-            check("files_read", json!({ "path": path }), if path.starts_with("a/") { "there is no" } else { "leads out" });
+            check(
+                "files_read",
+                json!({ "path": path }),
+                if path.starts_with("a/") { "there is no" } else { "leads out" },
+            );
             if path != "passwd" {
                 check("files_write", json!({ "path": path, "content": "" }), "leads out");
             }
@@ -259,8 +298,11 @@ mod tests {
         // A link is replaced by the file, never followed.
         call(&root, "files_write", json!({ "path": "passwd", "content": "mine" })).expect("written");
         assert_eq!(std::fs::read_to_string(root.join("passwd")).expect("a file"), "mine");
-        for path in ["tasks/x.md", "./plans/p.md", "CURRENT_TASK.md", "AGENTS.md", "task-history/2026-11.md"] {
+        for path in ["tasks/x.md", "./plans/p.md", "CURRENT_TASK.md", "task-history/2026-11.md"] {
             check("files_write", json!({ "path": path, "content": "" }), "is written by the gateway");
+        }
+        for path in ["AGENTS.md", "./ME.md"] {
+            check("files_write", json!({ "path": path, "content": "" }), "holds your instructions");
         }
         check("files_read", json!({ "path": "gone" }), "there is no");
     }

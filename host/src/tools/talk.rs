@@ -28,8 +28,18 @@ pub(super) const TOOLS: &[ToolSpec] = &[
         schema: Schema::of::<Send>,
         reads: false,
     },
-    ToolSpec { name: "sessions_list", description: "List sessions of the team.", schema: Schema::of::<List>, reads: true },
-    ToolSpec { name: "sessions_history", description: "Read the last messages of a session.", schema: Schema::of::<Read>, reads: true },
+    ToolSpec {
+        name: "sessions_list",
+        description: "List sessions of the team.",
+        schema: Schema::of::<List>,
+        reads: true,
+    },
+    ToolSpec {
+        name: "sessions_history",
+        description: "Read the last messages of a session.",
+        schema: Schema::of::<Read>,
+        reads: true,
+    },
 ];
 
 #[derive(Deserialize, JsonSchema)]
@@ -77,7 +87,9 @@ pub(super) async fn run(options: &Options, call: &Call, tool: &str, args: Map<St
             Ok(send) => self::send(options, call, send).await,
             Err(error) => Err(error.to_string()),
         },
-        "sessions_list" => serde_json::from_value(args).map(|asked| list(options, asked)).map_err(|error| error.to_string()),
+        "sessions_list" => {
+            serde_json::from_value(args).map(|asked| list(options, asked)).map_err(|error| error.to_string())
+        }
         _ => match serde_json::from_value(args) {
             Ok(asked) => read(options, asked).await,
             Err(error) => Err(error.to_string()),
@@ -90,7 +102,9 @@ fn list(options: &Options, asked: List) -> Map<String, Value> {
     let of = |key: &SessionKey| asked.agent_id.as_deref().is_none_or(|agent| key.agent.as_ref() == agent);
     let rows = options.sessions.list().into_iter().filter(|(key, _)| of(key)).take(ROWS_MAX);
     let rows: Vec<Value> = rows
-        .map(|(key, session)| json!({ "key": key.to_string(), "label": session.label, "updatedAt": session.updated_at }))
+        .map(
+            |(key, session)| json!({ "key": key.to_string(), "label": session.label, "updatedAt": session.updated_at }),
+        )
         .collect();
     data(json!({ "success": true, "sessions": rows }))
 }
@@ -120,7 +134,8 @@ async fn send(options: &Options, call: &Call, send: Send) -> Result<Map<String, 
         None => None,
     };
     let key = match &call.run {
-        Some(run) => format!("{}:{}", run.run, run.call),
+        // Keys of long chains would grow with every hop.
+        Some(run) => blake3::hash(format!("{}:{}", run.run, run.call).as_bytes()).to_hex()[..32].to_owned(),
         None => crate::id::fresh(options.clock.now()).to_string(),
     };
     let deadlock = call.run.as_ref().is_some_and(|run| options.sessions.holds(&target, &run.chain.id));
@@ -143,7 +158,9 @@ async fn send(options: &Options, call: &Call, send: Send) -> Result<Map<String, 
     };
     let receipt = options.sessions.accept(asked).await.map_err(|error| error.to_string())?;
     let told = |status: &str, rest: Value| {
-        let mut answer = data(json!({ "success": status != "error", "status": status, "runId": receipt.run, "sessionKey": target.to_string() }));
+        let mut answer = data(
+            json!({ "success": status != "error", "status": status, "runId": receipt.run, "sessionKey": target.to_string() }),
+        );
         answer.extend(data(rest));
         answer
     };
@@ -160,7 +177,10 @@ async fn send(options: &Options, call: &Call, send: Send) -> Result<Map<String, 
         () = options.clock.sleep(Duration::from_secs(wait)) => None,
     };
     Ok(match ended {
-        None => told("timeout", json!({ "error": format!("no reply within {wait} s; it still runs"), "sentBeforeError": true })),
+        None => told(
+            "timeout",
+            json!({ "error": format!("no reply within {wait} s; it still runs"), "sentBeforeError": true }),
+        ),
         Some(ended) if ended.status == Status::Ok && ended.reply.trim().is_empty() => told("no_reply", json!({})),
         Some(ended) if ended.status == Status::Ok => told("ok", json!({ "reply": cut(&ended.reply) })),
         Some(ended) => told("error", json!({ "error": ended.error, "sentBeforeError": true })),
@@ -168,8 +188,7 @@ async fn send(options: &Options, call: &Call, send: Send) -> Result<Map<String, 
 }
 
 fn target_of(options: &Options, send: &Send) -> Result<SessionKey, String> {
-    let named: Vec<&String> =
-        [&send.session_key, &send.agent_id, &send.target].into_iter().flatten().collect();
+    let named: Vec<&String> = [&send.session_key, &send.agent_id, &send.target].into_iter().flatten().collect();
     match (named.as_slice(), &send.label) {
         ([name], None) => SessionKey::parse(name).map_err(|error| error.to_string()),
         ([], Some(label)) => {
@@ -188,4 +207,3 @@ fn target_of(options: &Options, send: &Send) -> Result<SessionKey, String> {
 fn cut(text: &str) -> String {
     text.chars().take(REPLY_CHARS_MAX).collect()
 }
-

@@ -99,7 +99,8 @@ pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Report> {
         lives.push(life.acknowledged);
         if kill % options.kills_between_checks.max(1) == 0 || kill == options.kills {
             check(options, &dir, &lives, &mut report, &mut say)?;
-            let Report { acknowledged, lost, doubled, out_of_order, torn, index_differs, index_made_again, .. } = &report;
+            let Report { acknowledged, lost, doubled, out_of_order, torn, index_differs, index_made_again, .. } =
+                &report;
             say(&format!(
                 "{kill} kills: {acknowledged} acknowledged, {lost} lost, {doubled} doubled, {out_of_order} out of order, \
                  {torn} torn, {index_differs} answers differ, {index_made_again} indexes made again"

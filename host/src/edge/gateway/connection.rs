@@ -44,8 +44,10 @@ type Done = (Option<String>, Result<Reply, ErrorShape>);
 
 /// How a connection ends.
 enum End {
-    /// The other side has ended it.
+    /// The other side is gone.
     Gone,
+    /// The other side has said goodbye.
+    Closed,
     Close(CloseCode, String),
 }
 
@@ -62,7 +64,7 @@ pub(super) async fn serve(context: Context, upgraded: Upgraded, limits: WebSocke
             let served = Connection::new(&context, &mut socket, id, granted, client).serve();
             tokio::select! {
                 end = served => end,
-                () = follow::draining(&mut phase) => {
+                () = follow::stopping(&mut phase) => {
                     let stopping = frame::event("shutdown", r#"{"reason":"gateway stopping"}"#, None);
                     // A client that does not take it any more learns it from the close.
                     let _ = tokio::time::timeout(GOODBYE, socket.send(Message::text(stopping))).await;
@@ -71,8 +73,11 @@ pub(super) async fn serve(context: Context, upgraded: Upgraded, limits: WebSocke
             }
         }
     };
-    if let End::Close(code, reason) = end {
-        close(&mut socket, code, &reason).await;
+    match end {
+        End::Close(code, reason) => close(&mut socket, code, &reason).await,
+        // Its goodbye is answered.
+        End::Closed => drop(tokio::time::timeout(GOODBYE, socket.flush()).await),
+        End::Gone => {}
     }
 }
 
@@ -106,7 +111,7 @@ async fn come_in(
     let first = tokio::select! {
         first = first_request(socket, allowance) => first?,
         () = context.clock.sleep(CONNECT_WITHIN) => return Err(End::Close(CloseCode::Policy, "handshake timeout".into())),
-        () = follow::draining(&mut phase) => return Err(End::Close(CloseCode::Restart, "service restart".into())),
+        () = follow::stopping(&mut phase) => return Err(End::Close(CloseCode::Restart, "service restart".into())),
     };
     let id = first.id.clone();
     let settings = context.settings.current();
@@ -145,7 +150,8 @@ async fn first_request(socket: &mut Socket, allowance: &Allowance) -> Result<Req
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
             Some(Err(_)) if allowance.is_used_up() => return Err(too_large()),
             Some(Err(tungstenite::Error::Capacity(_))) => return Err(too_large()),
-            None | Some(Ok(Message::Close(_)) | Err(_)) => return Err(End::Gone),
+            Some(Ok(Message::Close(_))) => return Err(End::Closed),
+            None | Some(Err(_)) => return Err(End::Gone),
         };
         if bytes.len() > BEFORE_CONNECT_BYTES_MAX {
             return Err(too_large());
@@ -188,12 +194,8 @@ impl<'a> Connection<'a> {
     fn new(context: &'a Context, socket: &'a mut Socket, id: Uuid, granted: Granted, client: Client) -> Self {
         let present = context.presence.come(id, &granted, context.clock.now());
         let connected = Arc::new(Connected::new(granted.connect.caps));
-        let caller = Caller {
-            name: granted.principal.name,
-            scope: granted.scope,
-            client,
-            connection: Some(connected.clone()),
-        };
+        let caller =
+            Caller { name: granted.principal.name, scope: granted.scope, client, connection: Some(connected.clone()) };
         let listener = context.feed.listen();
         Self {
             context,
@@ -258,7 +260,8 @@ impl<'a> Connection<'a> {
             Some(Err(tungstenite::Error::Protocol(_) | tungstenite::Error::Utf8(_))) => {
                 Err(End::Close(CloseCode::Protocol, "invalid WebSocket frame".into()))
             }
-            None | Some(Ok(Message::Close(_)) | Err(_)) => Err(End::Gone),
+            Some(Ok(Message::Close(_))) => Err(End::Closed),
+            None | Some(Err(_)) => Err(End::Gone),
         }
     }
 
@@ -319,7 +322,9 @@ impl<'a> Connection<'a> {
             return Ok(());
         }
         if told.event == "tick" {
-            if !std::mem::take(&mut self.alive) {
+            // With so much under way nothing is read, its pongs neither.
+            let is_read = self.under_way.len() < REQUESTS_MAX;
+            if !std::mem::take(&mut self.alive) && is_read {
                 return Err(End::Close(CloseCode::Away, "no sign of life".into()));
             }
             self.socket.feed(Message::Ping(Vec::new().into())).await.map_err(|_| End::Gone)?;

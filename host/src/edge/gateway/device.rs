@@ -85,7 +85,8 @@ impl Wrong {
 impl Device {
     /// Whether the signature is this device's, over this challenge, and fresh.
     pub(super) fn verify(&self, signed: &Signed<'_>, nonce: &str, now: Timestamp) -> Result<(), Wrong> {
-        let key = URL_SAFE_NO_PAD.decode(&self.public_key).ok().filter(|key| key.len() == 32).ok_or(Wrong::PublicKey)?;
+        let key =
+            URL_SAFE_NO_PAD.decode(&self.public_key).ok().filter(|key| key.len() == 32).ok_or(Wrong::PublicKey)?;
         if hex(&Sha256::digest(&key)) != self.id {
             return Err(Wrong::Id);
         }

@@ -197,8 +197,10 @@ pub(super) fn decide(request: Request, facts: &Facts<'_>) -> Result<Granted, Den
     }
     let (principal, role) = authenticate(&connect, facts)?;
     let (scope, scopes) = grant(connect.scopes.as_deref(), principal.scope);
-    let device_token =
-        connect.device.as_ref().map(|device| DeviceToken::of(facts.tokens, &device.id, role, principal.scope).to_string());
+    let device_token = connect
+        .device
+        .as_ref()
+        .map(|device| DeviceToken::of(facts.tokens, &device.id, role, principal.scope).to_string());
     Ok(Granted { principal, scope, scopes, device_token, connect })
 }
 
@@ -250,8 +252,10 @@ fn authenticate(connect: &Connect, facts: &Facts<'_>) -> Result<(Principal, &'st
     }
     let of_device = |secret: &str| {
         let device = connect.device.as_ref()?;
-        DeviceToken::scope_of(facts.tokens, &device.id, ROLE, secret)
-            .map(|scope| Principal { name: format!("device {}", device.id.chars().take(12).collect::<String>()), scope })
+        DeviceToken::scope_of(facts.tokens, &device.id, ROLE, secret).map(|scope| Principal {
+            name: format!("device {}", device.id.chars().take(12).collect::<String>()),
+            scope,
+        })
     };
     presented
         .find_map(|secret| facts.tokens.find(secret.as_bytes()).or_else(|| of_device(secret)))

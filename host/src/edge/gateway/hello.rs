@@ -9,8 +9,17 @@ use super::{BUFFERED_BYTES_MAX, TICK_TOLD_MS};
 
 /// The events that clients may hear.
 pub(super) const EVENTS: [&str; 11] = [
-    "tick", "health", "presence", "shutdown", "agent", "chat", "sessions.changed", "session.message", "task",
-    "config.changed", "log.event",
+    "tick",
+    "health",
+    "presence",
+    "shutdown",
+    "agent",
+    "chat",
+    "sessions.changed",
+    "session.message",
+    "task",
+    "config.changed",
+    "log.event",
 ];
 
 /// What clients look for before they use a part of the protocol.

@@ -53,14 +53,24 @@ fn whoever_may_not_come_in_is_told_why_and_how_it_ends() {
         assert_eq!((&details["code"], denied.close), (&code, close), "{said}");
     };
     let policy = CloseCode::Policy;
-    check(&|p| p["auth"] = json!({ "token": "wrong" }), "unauthorized: gateway token mismatch", json!("AUTH_TOKEN_MISMATCH"), policy);
+    check(
+        &|p| p["auth"] = json!({ "token": "wrong" }),
+        "unauthorized: gateway token mismatch",
+        json!("AUTH_TOKEN_MISMATCH"),
+        policy,
+    );
     check(&|p| p["auth"] = json!({}), "device identity required", json!("DEVICE_IDENTITY_REQUIRED"), policy);
     check(&|p| p["minProtocol"] = json!(5), "protocol mismatch", json!("PROTOCOL_MISMATCH"), CloseCode::Protocol);
     check(&|p| p["maxProtocol"] = json!(3), "protocol mismatch", json!("PROTOCOL_MISMATCH"), CloseCode::Protocol);
     check(&|p| p["client"]["id"] = json!("other"), "invalid connect params: at client.id", Value::Null, policy);
     check(&|p| p["bogus"] = json!(1), "invalid connect params: ", Value::Null, policy);
     check(&|p| p["role"] = json!("node"), "invalid role", Value::Null, policy);
-    check(&|p| p["client"]["id"] = json!("webchat-ui"), "origin not allowed", json!("CONTROL_UI_ORIGIN_NOT_ALLOWED"), policy);
+    check(
+        &|p| p["client"]["id"] = json!("webchat-ui"),
+        "origin not allowed",
+        json!("CONTROL_UI_ORIGIN_NOT_ALLOWED"),
+        policy,
+    );
     let probe = connect(|p| {
         p["client"]["mode"] = json!("probe");
         p["minProtocol"] = json!(3);
