@@ -16,6 +16,7 @@ mod cases {
     mod guide;
     mod health;
     mod kill;
+    mod models;
     mod monitor_api;
     mod monitor_bad_input;
     mod monitor_cli;

@@ -338,6 +338,10 @@ impl App {
         &self.tasks
     }
 
+    pub fn sessions(&self) -> &sessions::Handle {
+        &self.sessions
+    }
+
     pub fn tools(&self) -> &tools::Handle {
         &self.tools
     }

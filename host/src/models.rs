@@ -138,6 +138,13 @@ impl Handle {
             })?,
             None => String::new(),
         };
-        shared.http.ask(&shared.clock, &chosen.provider, wire, &key, request, hear).await
+        let asked = shared.http.ask(&shared.clock, &chosen.provider, wire, &key, request, hear).await;
+        asked.map_err(|mut failure| {
+            // Providers repeat what they were sent, and not every key looks like one.
+            if !key.is_empty() {
+                failure.message = failure.message.replace(&key, "[redacted]");
+            }
+            failure
+        })
     }
 }

@@ -113,7 +113,7 @@ fn config_get_shows_the_whole_with_defaults_or_a_part() {
     assert_eq!(chela(&dir.state, &["config", "get", "agents.list[1].id"]).stdout, "eden\n");
     let wrong = chela(&dir.state, &["config", "get", "agents.lits"]);
     assert_eq!(wrong.code, Some(1));
-    assert!(wrong.stderr.contains("there is no `lits`; the keys here are default, list"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("there is no `lits`; the keys here are default, model, list"), "{}", wrong.stderr);
 }
 
 #[test]

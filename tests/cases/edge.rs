@@ -46,6 +46,8 @@ fn every_route_asks_for_its_scope_on_every_listener_it_is_on() {
                     // There it reads like the id of a task, which takes GET.
                     (false, _, _) if route.path == "/api/tasks/update" => &[405],
                     (false, _, _) => &[404],
+                    // A socket is not asked for.
+                    (true, Access::Open, _) if route.path == "/" => &[400],
                     (true, Access::Open, _) => &[200],
                     (true, _, None) => &[401],
                     (true, Access::Needs(needed), Some(held)) if !held.holds(needed) => &[403],
@@ -58,8 +60,12 @@ fn every_route_asks_for_its_scope_on_every_listener_it_is_on() {
                     {
                         &[200, 400, 404, 503]
                     }
-                    // An empty body names no tool.
-                    (true, Access::Needs(_), Some(_)) if route.path == "/tools/invoke" => &[400],
+                    // An empty body names no tool, and is no conversation.
+                    (true, Access::Needs(_), Some(_))
+                        if ["/tools/invoke", "/v1/chat/completions"].contains(&route.path) =>
+                    {
+                        &[400]
+                    }
                     (true, Access::Watching | Access::Needs(_), Some(_)) => &[200],
                     // An empty body is no frame: the door is passed, the method table is not.
                     (true, Access::PerMethod, Some(_)) => &[400],
@@ -131,6 +137,9 @@ fn the_table_of_routes_is_as_it_was_agreed() {
             "GET /api/todos | watching | gateway monitor hub",
             "POST /tools/invoke | operator.write | gateway",
             "POST /api/tasks/update | operator.write | gateway hub",
+            "POST /v1/chat/completions | operator.write | gateway",
+            "GET /v1/models | operator.read | gateway",
+            "GET / | open | gateway",
             "POST /rpc | per method | gateway",
             "GET /metrics | operator.read | gateway monitor",
         ]
@@ -146,12 +155,28 @@ fn every_method_asks_for_its_scope() {
     assert_eq!(
         table,
         [
+            ("agent", Scope::Write),
+            ("agent.identity.get", Scope::Read),
+            ("agent.wait", Scope::Write),
             ("agents.list", Scope::Read),
+            ("channels.status", Scope::Read),
+            ("chat.abort", Scope::Write),
+            ("chat.history", Scope::Read),
+            ("chat.send", Scope::Write),
+            ("commands.list", Scope::Read),
             ("config.get", Scope::Read),
+            ("config.patch", Scope::Admin),
             ("config.reload", Scope::Admin),
+            ("cron.list", Scope::Read),
+            ("device.pair.list", Scope::Admin),
             ("events.list", Scope::Read),
+            ("events.subscribe", Scope::Read),
             ("health", Scope::Read),
+            ("last-heartbeat", Scope::Read),
+            ("logs.tail", Scope::Read),
+            ("models.list", Scope::Read),
             ("plugin.accept", Scope::Admin),
+            ("plugin.approval.list", Scope::Read),
             ("plugin.disable", Scope::Admin),
             ("plugin.enable", Scope::Admin),
             ("plugin.load", Scope::Admin),
@@ -160,7 +185,32 @@ fn every_method_asks_for_its_scope() {
             ("plugin.rollback", Scope::Admin),
             ("plugin.slots", Scope::Read),
             ("plugin.unload", Scope::Admin),
+            ("question.list", Scope::Read),
+            ("send", Scope::Write),
+            ("sessions.abort", Scope::Write),
+            ("sessions.compact", Scope::Admin),
+            ("sessions.create", Scope::Write),
+            ("sessions.delete", Scope::Admin),
+            ("sessions.describe", Scope::Read),
+            ("sessions.list", Scope::Read),
+            ("sessions.messages.subscribe", Scope::Read),
+            ("sessions.messages.unsubscribe", Scope::Read),
+            ("sessions.patch", Scope::Write),
+            ("sessions.preview", Scope::Read),
+            ("sessions.reset", Scope::Admin),
+            ("sessions.resolve", Scope::Read),
+            ("sessions.send", Scope::Write),
+            ("sessions.subscribe", Scope::Read),
+            ("skills.status", Scope::Read),
             ("status", Scope::Read),
+            ("system-presence", Scope::Read),
+            ("taskSuggestions.list", Scope::Read),
+            ("tasks.cancel", Scope::Write),
+            ("tasks.get", Scope::Read),
+            ("tasks.list", Scope::Read),
+            ("tools.catalog", Scope::Read),
+            ("tools.effective", Scope::Read),
+            ("tools.invoke", Scope::Write),
             ("why", Scope::Read),
             ("work-sessions.get", Scope::Read),
             ("work-sessions.list", Scope::Read),
@@ -190,7 +240,34 @@ fn every_method_asks_for_its_scope() {
 }
 
 fn takes_parameters(method: &str) -> bool {
-    method.starts_with("plugin.") || method == "why" || method == "work-sessions.get"
+    let asking = [
+        "agent",
+        "agent.wait",
+        "chat.abort",
+        "chat.history",
+        "chat.send",
+        "config.patch",
+        "events.subscribe",
+        "send",
+        "sessions.abort",
+        "sessions.delete",
+        "sessions.compact",
+        "sessions.describe",
+        "sessions.messages.subscribe",
+        "sessions.messages.unsubscribe",
+        "sessions.patch",
+        "sessions.preview",
+        "sessions.reset",
+        "sessions.resolve",
+        "sessions.send",
+        "tasks.cancel",
+        "tasks.get",
+        "tools.effective",
+        "tools.invoke",
+        "why",
+        "work-sessions.get",
+    ];
+    (method.starts_with("plugin.") && method != "plugin.approval.list") || asking.contains(&method)
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn connect_params(token: &str) -> Value {
 fn dial(host: &TestHost) -> Socket {
     let mut socket = host.block_on(host.client(Port::Gateway).dial()).expect("a socket");
     let challenge = host.block_on(socket.next()).expect("a frame");
-    assert!(matches!(&challenge, Frame::Event { name, payload, seq: None }
+    assert!(matches!(&challenge, Frame::Told { name, payload, seq: None }
         if name == "connect.challenge" && payload["nonce"].is_string() && payload["ts"].is_u64()));
     socket
 }
@@ -28,7 +28,7 @@ fn rest(host: &TestHost, socket: &mut Socket) -> (Vec<String>, Option<u16>, Stri
     loop {
         match host.block_on(socket.next()).expect("a frame") {
             Frame::Answer { outcome, .. } => said.push(outcome.expect_err("refused").message),
-            Frame::Event { .. } => {}
+            Frame::Told { .. } => {}
             Frame::End { code, reason } => return (said, code, reason),
         }
     }
@@ -188,7 +188,7 @@ fn ticks_come_numbered_and_silence_ends_a_connection() {
     }
     for _ in 0..2 {
         match talk.next() {
-            Frame::Event { seq, .. } => {
+            Frame::Told { seq, .. } => {
                 assert_eq!(seq, Some(last.map_or(1, |last: u64| last + 1)), "no gap and no repetition");
                 last = seq;
             }
@@ -245,7 +245,7 @@ fn frames_past_the_limit_end_the_connection_and_a_stop_says_goodbye() {
         let mut heard = Vec::new();
         while let Ok(frame) = socket.next().await {
             match frame {
-                Frame::Event { name, .. } => heard.push(name),
+                Frame::Told { name, .. } => heard.push(name),
                 Frame::End { code, .. } => return (heard, code),
                 Frame::Answer { .. } => {}
             }

@@ -1,22 +1,8 @@
 //! WebSocket upgrades pass the same door as every request.
 
-use chela::port::Port;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
-use support::{TestHost, WebSocket};
-
-#[test]
-fn an_upgrade_from_a_foreign_page_is_refused_before_any_route() {
-    let host = TestHost::start();
-    let address = host.address(Port::Gateway);
-    let upgrade = |headers: &[(&str, &str)]| {
-        let refused = host.block_on(WebSocket::connect(address, "/", headers));
-        refused.err().expect("there is no WebSocket on this path yet").status
-    };
-    assert_eq!(upgrade(&[("Origin", "https://evil.example")]), 403);
-    assert_eq!(upgrade(&[("Host", "evil.example")]), 421);
-    assert_eq!(upgrade(&[]), 404);
-}
+use support::WebSocket;
 
 #[test]
 fn the_client_of_the_tests_speaks_frames_both_ways() {

@@ -101,7 +101,7 @@ impl Talk<'_> {
         let mut heard = Vec::new();
         loop {
             match self.next() {
-                Frame::Event { name, payload, .. } => {
+                Frame::Told { name, payload, .. } => {
                     let last = is_last(&name, &payload);
                     heard.push((name, payload));
                     if last {

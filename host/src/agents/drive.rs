@@ -16,6 +16,10 @@ use crate::settings::Settings;
 /// From this share of the window on, what was said before is summed up.
 const COMPACT_PERCENT: u64 = 75;
 const SUMMARY_TOKENS: u32 = 1_024;
+/// The longest answer, calls included.
+const ANSWER_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Of an answer that was cut off no more than this is kept.
+const PARTIAL_CHARS_MAX: usize = 100_000;
 const SUMMARY_ASKED: &str = "Summarise this conversation for yourself, so that you can go on without it: what was asked, decided and done, \
      names, paths and numbers that matter, and what is still open. At most 500 words, no greeting.";
 
@@ -104,7 +108,7 @@ impl Run<'_> {
             }
             Err(Failed { status, said, kind }) => {
                 tracing::info!(run, ?status, said, "a run came to no answer");
-                let partial = self.voice.partial().to_owned();
+                let partial: String = self.voice.partial().chars().take(PARTIAL_CHARS_MAX).collect();
                 let (provider, model) = (sum.provider.clone(), sum.model.clone());
                 let at = self.shared.options.clock.now();
                 let steps = (!partial.is_empty()).then(|| Step::Partial { text: partial.clone(), provider, model, at });
@@ -168,6 +172,7 @@ impl Run<'_> {
                 max_tokens: model.model.max_tokens,
             };
             let (answer, by) = self.ask(agent, &chosen, &model, request).await?;
+            Self::check_size(&answer)?;
             if by.model != model.model || by.provider_name != model.provider_name {
                 room = prompt::room_for_talk(&by.model, &system, &toolbox.shown);
                 model = by;
@@ -243,6 +248,17 @@ impl Run<'_> {
         }
     }
 
+    /// An answer must fit into the journal, twice: as a step and as the run's reply.
+    fn check_size(answer: &Answer) -> Result<(), Failed> {
+        let calls: usize =
+            answer.calls.iter().map(|call| serde_json::to_string(call).map_or(0, |text| text.len())).sum();
+        if answer.text.len() + calls <= ANSWER_BYTES_MAX {
+            return Ok(());
+        }
+        let said = format!("the model answered with more than {ANSWER_BYTES_MAX} bytes, which is more than is kept");
+        Err(Failed { status: Status::Error, said, kind: Some("too_large".into()) })
+    }
+
     fn check_limits(&self, agent: &Agent, limits: RunLimits) -> Result<(), Failed> {
         let usage = &self.sum.usage;
         let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
@@ -279,12 +295,13 @@ impl Run<'_> {
             return Ok(());
         }
         let count = rows.len() as u64;
-        let Some(mut talk) = prompt::fit(rows, room.saturating_sub(u64::from(SUMMARY_TOKENS))) else { return Ok(()) };
-        talk.push(Said::User { text: SUMMARY_ASKED.into() });
+        let Some(talk) = prompt::fit(rows, room.saturating_sub(u64::from(SUMMARY_TOKENS))) else { return Ok(()) };
+        // As text: a provider refuses calls of tools where there are none.
+        let text = format!("{}\n\n{SUMMARY_ASKED}", prompt::as_text(&talk));
         let request = Request {
             model: model.model.id.clone(),
             system: String::new(),
-            turns: talk,
+            turns: vec![Said::User { text }],
             tools: Vec::new(),
             max_tokens: SUMMARY_TOKENS,
         };
@@ -298,6 +315,7 @@ impl Run<'_> {
             }
         };
         self.count(&answer);
+        self.sum.answers -= 1;
         let at = self.shared.options.clock.now();
         turn.record_unshown(vec![Step::Compacted { summary: answer.text, rows: count, at }]).await?;
         Ok(())

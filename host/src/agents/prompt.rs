@@ -167,6 +167,21 @@ pub(super) fn weight(rows: &[Value]) -> u64 {
     rows.iter().map(|row| estimate_tokens(&row["content"].to_string()) as u64).sum()
 }
 
+/// A conversation as one text.
+pub(super) fn as_text(talk: &[Said]) -> String {
+    let lines = talk.iter().flat_map(|said| match said {
+        Said::User { text } => vec![format!("user: {text}")],
+        Said::Assistant { text, calls } => {
+            let calls = calls
+                .iter()
+                .map(|call| format!("assistant calls {}: {}", call.name, Value::Object(call.arguments.clone())));
+            std::iter::once(format!("assistant: {text}")).chain(calls).collect()
+        }
+        Said::Results(results) => results.iter().map(|result| format!("result: {}", result.text)).collect(),
+    });
+    lines.collect::<Vec<_>>().join("\n\n")
+}
+
 /// The conversation within `room`: results are shortened from the oldest on, then the oldest exchanges are left out. None if not even
 /// the last exchange fits.
 pub(super) fn fit(mut rows: Vec<Value>, room: u64) -> Option<Vec<Said>> {

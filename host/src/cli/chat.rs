@@ -129,7 +129,7 @@ async fn talk(socket: &mut Socket, screen: &Screen, key: &str, line: &str) -> an
                 continue;
             }
         };
-        let Frame::Event { name, payload, .. } = frame else {
+        let Frame::Told { name, payload, .. } = frame else {
             if let Frame::End { reason, .. } = frame {
                 anyhow::bail!("the gateway has let go: {reason}");
             }

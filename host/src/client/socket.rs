@@ -32,7 +32,7 @@ pub struct Socket {
 /// What a gateway sends.
 #[derive(Clone, Debug)]
 pub enum Frame {
-    Event {
+    Told {
         name: String,
         payload: Value,
         seq: Option<u64>,
@@ -87,7 +87,7 @@ impl Client {
 impl Socket {
     async fn await_challenge(&mut self) -> Result<(), Error> {
         match self.receive().await? {
-            Frame::Event { name, .. } if name == "connect.challenge" => Ok(()),
+            Frame::Told { name, .. } if name == "connect.challenge" => Ok(()),
             _ => Err(Error::NotAGateway { address: self.address }),
         }
     }
@@ -161,7 +161,7 @@ impl Socket {
             let value: Value = serde_json::from_str(&text).map_err(|_| strange())?;
             if value["type"] == "event" {
                 let name = value["event"].as_str().ok_or_else(strange)?.to_owned();
-                return Ok(Frame::Event { name, payload: value["payload"].clone(), seq: value["seq"].as_u64() });
+                return Ok(Frame::Told { name, payload: value["payload"].clone(), seq: value["seq"].as_u64() });
             }
             let response: Response = serde_json::from_value(value).map_err(|_| strange())?;
             let outcome = match response.error {
@@ -170,6 +170,11 @@ impl Socket {
             };
             return Ok(Frame::Answer { id: response.id.unwrap_or_default(), outcome });
         }
+    }
+
+    /// The WebSocket itself, for those who count frames rather than read them.
+    pub fn into_stream(self) -> WebSocketStream<TcpStream> {
+        self.stream
     }
 
     /// Says goodbye.

@@ -188,16 +188,20 @@ struct Wait {
 
 async fn wait(context: Context, asked: Wait) -> Result<Value, ErrorShape> {
     let run = asked.run_id;
-    if context.sessions.progress(&run).await?.is_none() {
-        // Nothing of this name will ever end: who waits would wait in vain.
-        return Ok(
-            json!({ "runId": run, "status": "timeout", "error": "not_found: no run has this id, or its result is no longer kept" }),
-        );
-    }
-    let patience = Duration::from_millis(asked.timeout_ms.unwrap_or(WAIT_MS));
-    let ended = tokio::select! {
-        ended = context.sessions.ended(&run) => ended?,
-        () = context.clock.sleep(patience) => None,
+    let ended = match context.sessions.progress(&run).await? {
+        None => {
+            // Nothing of this name will ever end: who waits would wait in vain.
+            let said = "not_found: no run has this id, or its result is no longer kept";
+            return Ok(json!({ "runId": run, "status": "timeout", "error": said }));
+        }
+        Some(Progress::Ended(ended)) => Some(ended),
+        Some(_) => {
+            let patience = Duration::from_millis(asked.timeout_ms.unwrap_or(WAIT_MS));
+            tokio::select! {
+                ended = context.sessions.ended(&run) => ended?,
+                () = context.clock.sleep(patience) => None,
+            }
+        }
     };
     let Some(ended) = ended else { return Ok(json!({ "runId": run, "status": "timeout" })) };
     let mut answer = json!({

@@ -4,6 +4,7 @@ mod events;
 mod gateway;
 mod plugins;
 mod tasks;
+mod traffic;
 
 use std::path::PathBuf;
 
@@ -18,6 +19,12 @@ fn main() -> Result<()> {
         Some("plugins") => plugins::run(&binary, guests.as_deref())?,
         Some("events") => events::run(&binary)?,
         Some("tasks") => tasks::run(&binary)?,
+        Some("traffic") => traffic::run(&binary)?,
+        // Here the second argument is an address.
+        Some("hold") => {
+            let (token, count) = (guests.context("a token")?, arguments.next().context("a count")?);
+            return traffic::hold(&binary.to_string_lossy(), &token.to_string_lossy(), count.parse()?);
+        }
         other => bail!("there is no area {other:?}"),
     };
     println!("{figures}");

@@ -10,9 +10,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use super::plugins::inside;
 use super::rounded;
 
 const STARTS: usize = 21;
+const TURNS: usize = 100;
+const CONNECTIONS: usize = 5_000;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn run(binary: &Path) -> Result<Value> {
@@ -32,12 +35,102 @@ pub fn run(binary: &Path) -> Result<Value> {
     let idle_mb = serving.resident_mb()?;
     serving.stop()?;
     let binary_mb = fs::metadata(binary)?.len() as f64 / 1e6;
-    Ok(json!({
+    let mut figures = json!({
         "ready_ms": rounded(ready_ms[STARTS / 2]),
         "ready_ms_worst": rounded(ready_ms[STARTS - 1]),
         "idle_mb": rounded(idle_mb),
         "binary_mb": rounded(binary_mb),
-    }))
+    });
+    let traffic = inside(binary, "traffic")?;
+    figures.as_object_mut().into_iter().for_each(|figures| figures.extend(traffic.clone()));
+    turns(binary, dir.path(), &mut figures)?;
+    connections(binary, &mut figures)?;
+    hello(binary, &mut figures)?;
+    Ok(figures)
+}
+
+/// Memory after a hundred turns.
+fn turns(binary: &Path, dir: &Path, figures: &mut Value) -> Result<()> {
+    eprintln!("memory after {TURNS} turns …");
+    let serving = Serving::start(binary, dir)?;
+    for turn in 0..TURNS {
+        let text = format!("good morning for the {turn}th time");
+        let sent = Command::new(binary).args(["send", "seum", &text, "--wait", "--state-dir"]).arg(dir).output()?;
+        if !sent.status.success() {
+            bail!("a turn failed: {}", String::from_utf8_lossy(&sent.stderr));
+        }
+    }
+    figures["mb_after_100_turns"] = json!(rounded(serving.resident_mb()?));
+    serving.stop()
+}
+
+/// Memory with thousands connected who say nothing.
+fn connections(binary: &Path, figures: &mut Value) -> Result<()> {
+    eprintln!("{CONNECTIONS} idle connections …");
+    let dir = tempfile::tempdir()?;
+    Serving::start(binary, dir.path())?.stop()?;
+    edit(dir.path(), |config| {
+        for (key, most) in
+            [("connections", CONNECTIONS + 100), ("requestsPerSecond", 1_000_000), ("requestsBurst", 1_000_000)]
+        {
+            config["limits"][key] = json!(most);
+        }
+    })?;
+    let serving = Serving::start(binary, dir.path())?;
+    let token = crate::cargo::printed(Command::new(binary).arg("token").arg("--state-dir").arg(dir.path()))
+        .context("no token")?;
+    let address = address_of(dir.path()).context("it serves")?;
+    let mut holder = Command::new(binary.with_file_name("chela-bench"))
+        .args(["hold", &address, token.trim(), &CONNECTIONS.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut held = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(holder.stdout.take().context("piped")?), &mut held)?;
+    figures["idle_connections"] = json!(held.trim().trim_start_matches("held ").parse::<u64>().unwrap_or(0));
+    figures["idle_connections_mb"] = json!(rounded(serving.resident_mb()?));
+    drop(holder.stdin.take());
+    holder.wait()?;
+    serving.stop()
+}
+
+/// The request that a model gets for "hello", counted where it arrives.
+fn hello(binary: &Path, figures: &mut Value) -> Result<()> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let dir = tempfile::tempdir()?;
+    Serving::start(binary, dir.path())?.stop()?;
+    let url = format!("http://{}/v1", listener.local_addr()?);
+    edit(dir.path(), |config| {
+        config["providers"]["counted"] = json!({ "kind": "openai", "baseUrl": url, "retries": 0 });
+        config["agents"]["model"] = json!("counted/any");
+    })?;
+    let serving = Serving::start(binary, dir.path())?;
+    let counted = std::thread::spawn(move || -> Result<usize> {
+        let (mut stream, _) = listener.accept()?;
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte)?;
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8_lossy(&head).to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length:")).context("a length")?;
+        let length: usize = length.trim().parse()?;
+        stream.read_exact(&mut vec![0; length])?;
+        write!(stream, "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")?;
+        Ok(length - "hello".len())
+    });
+    Command::new(binary).args(["send", "ruda", "hello", "--wait", "--state-dir"]).arg(dir.path()).output()?;
+    figures["hello_request_bytes"] = json!(counted.join().map_err(|_| anyhow::anyhow!("nobody asked"))??);
+    serving.stop()
+}
+
+fn edit(dir: &Path, edit: impl FnOnce(&mut Value)) -> Result<()> {
+    let path = dir.join("chela.json");
+    let mut config: Value = serde_json::from_slice(&fs::read(&path)?)?;
+    edit(&mut config);
+    fs::write(&path, config.to_string())?;
+    Ok(())
 }
 
 /// A gateway process; killed if it is dropped unstopped.
