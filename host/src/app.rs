@@ -273,6 +273,7 @@ impl App {
             limiters: Limiters::default(),
             feed,
             presence: Presence::default(),
+            last_health: edge::LastHealth::default(),
         });
         services.spawn("the announcer", edge::announce(context.clone(), services.stop.clone()));
         let mut listeners = Parts::default();

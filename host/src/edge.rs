@@ -56,7 +56,7 @@ pub use frame::{ErrorShape, Request, Response};
 pub use gateway::{Presence, announce};
 pub use limiter::Limiters;
 pub use listener::{Listener, bind, connections_share};
-pub use methods::methods;
+pub use methods::{LastHealth, methods};
 pub use route::{Access, Route, Routes};
 pub use table::Methods;
 
@@ -99,6 +99,7 @@ pub struct Shared {
     pub limiters: Limiters,
     pub feed: crate::feed::Feed,
     pub presence: Presence,
+    pub last_health: LastHealth,
 }
 
 impl Context {

@@ -187,7 +187,7 @@ fn ticks_come_numbered_and_silence_ends_a_connection() {
         });
     }
     for _ in 0..2 {
-        match talk.next() {
+        match talk.frame() {
             Frame::Told { seq, .. } => {
                 assert_eq!(seq, Some(last.map_or(1, |last: u64| last + 1)), "no gap and no repetition");
                 last = seq;

@@ -118,7 +118,7 @@ fn a_session_runs_one_message_after_the_other_and_others_do_not_wait() {
         (waited["status"] == "ok").then_some(())
     });
     host.ended("3");
-    let texts: Vec<String> = host.history("eden").iter().map(|row| chela::sessions::text_of(row)).collect();
+    let texts: Vec<String> = host.history("eden").iter().map(chela::sessions::text_of).collect();
     assert_eq!(texts, ["slow", "late", "second", "You said: second", "third", "You said: third"]);
 }
 

@@ -92,7 +92,7 @@ impl Talk<'_> {
         self.host.block_on(self.socket.answer(id))
     }
 
-    pub fn next(&mut self) -> Frame {
+    pub fn frame(&mut self) -> Frame {
         self.host.block_on(self.socket.next()).expect("a frame")
     }
 
@@ -100,7 +100,7 @@ impl Talk<'_> {
     pub fn until(&mut self, is_last: impl Fn(&str, &Value) -> bool) -> Vec<(String, Value)> {
         let mut heard = Vec::new();
         loop {
-            match self.next() {
+            match self.frame() {
                 Frame::Told { name, payload, .. } => {
                     let last = is_last(&name, &payload);
                     heard.push((name, payload));

@@ -215,6 +215,8 @@ impl Run<'_> {
             match self.shared.options.models.ask(model, agent.id.as_ref(), &request, &mut hear).await {
                 Ok(answer) => {
                     self.count(&answer);
+                    // Not every provider counts, and compaction relies on it.
+                    self.sum.weight = request.estimate_tokens() as u64 + answer.usage.output;
                     self.voice.answered(answer.usage.output);
                     return Ok((answer, model.clone()));
                 }
@@ -289,8 +291,13 @@ impl Run<'_> {
         room: u64,
     ) -> Result<(), Failed> {
         let sessions = &self.shared.options.sessions;
-        let rows = sessions.context(turn.session(), room.saturating_mul(2)).await?;
+        // The last prompt was weighed: only near the brim is it worth a look.
+        let before = sessions.get(turn.session()).map_or(0, |session| session.weight);
         let own = chela_model::estimate_tokens(&turn.message().text) as u64;
+        if (before + own) * 100 < room * COMPACT_PERCENT / 2 {
+            return Ok(());
+        }
+        let rows = sessions.context(turn.session(), room.saturating_mul(2)).await?;
         if (prompt::weight(&rows) + own) * 100 < room * COMPACT_PERCENT {
             return Ok(());
         }

@@ -1,7 +1,9 @@
 //! What a model is told before the conversation, and how much of the conversation fits.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use chela_model::{Request, ToolSpec, Turn as Said, estimate_tokens};
 use serde_json::{Value, json};
@@ -35,6 +37,16 @@ const CORE: [&str; 8] = [
     "files_list",
 ];
 
+/// Every tool as models are told of it: made once, since a schema costs more to make than a run otherwise takes.
+static SPECS: LazyLock<BTreeMap<&str, ToolSpec>> = LazyLock::new(|| {
+    let spec = |tool: &crate::tasks::ToolSpec| ToolSpec {
+        name: tool.name.into(),
+        description: tool.description.into(),
+        schema: slim((tool.schema)().document()),
+    };
+    tools::all().map(|tool| (tool.name, spec(tool))).collect()
+});
+
 /// The tools of an agent, as its model is told of them.
 pub struct Toolbox {
     pub shown: Vec<ToolSpec>,
@@ -46,14 +58,7 @@ pub fn toolbox(agent: &Agent) -> Toolbox {
     let allowed: Vec<_> = tools::all().filter(|tool| agent.may_call(tool.name)).collect();
     let all = allowed.len() <= SHOWN_MAX;
     let (shown, further): (Vec<_>, Vec<_>) = allowed.into_iter().partition(|tool| all || CORE.contains(&tool.name));
-    let mut shown: Vec<ToolSpec> = shown
-        .into_iter()
-        .map(|tool| ToolSpec {
-            name: tool.name.into(),
-            description: tool.description.into(),
-            schema: slim((tool.schema)().document()),
-        })
-        .collect();
+    let mut shown: Vec<ToolSpec> = shown.into_iter().filter_map(|tool| SPECS.get(tool.name).cloned()).collect();
     let further: Vec<&str> = further.into_iter().map(|tool| tool.name).collect();
     if !further.is_empty() {
         let name = json!({ "type": "string" });

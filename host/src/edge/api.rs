@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::sync::LazyLock;
 
 use super::frame::{ErrorCode, ErrorShape, Request, Response};
-use super::table::Caller;
+use super::table::{Caller, Reply};
 use super::{Access, Context, Refusal, Routes, body, completions, gateway, health, monitor, plugins, tasks, tools};
 use crate::port::Port;
 use crate::schema::Schema;
@@ -29,10 +29,8 @@ async fn rpc(State(context): State<Context>, request: HttpRequest) -> Result<Htt
     let caller = Caller::of(&request);
     let bytes = body::read(&context, request.into_body()).await?;
     let (id, outcome) = match decode(&bytes) {
-        Ok(frame) => {
-            (frame.id.clone(), context.methods.call(&context, &caller, frame).await.map(|reply| reply.payload))
-        }
-        Err((_, error)) => (None, Err(error)),
+        Ok(frame) => (frame.id.clone(), context.methods.call(&context, &caller, frame).await.map(Reply::into_value)),
+        Err((_, error)) => (None, Err(*error)),
     };
     let status = match outcome.as_ref().map_err(|error| error.code) {
         Ok(_) => StatusCode::OK,
@@ -44,11 +42,11 @@ async fn rpc(State(context): State<Context>, request: HttpRequest) -> Result<Htt
 }
 
 /// A request frame, or its id, as far as it has one, and why it is none.
-pub(super) fn decode(bytes: &[u8]) -> Result<Request, (Option<String>, ErrorShape)> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Request, (Option<String>, Box<ErrorShape>)> {
     let value: Value =
-        serde_json::from_slice(bytes).map_err(|error| (None, not_a_frame(format!("not JSON: {error}"))))?;
+        serde_json::from_slice(bytes).map_err(|error| (None, Box::new(not_a_frame(format!("not JSON: {error}")))))?;
     let id = value["id"].as_str().filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
-    request_of(value).map_err(|error| (id, error))
+    request_of(value).map_err(|error| (id, Box::new(error)))
 }
 
 pub(super) fn request_of(value: Value) -> Result<Request, ErrorShape> {

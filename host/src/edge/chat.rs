@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::keys::{agent_of, session_of};
 use super::sessions::check_model;
-use super::table::{Caller, Reply};
+use super::table::{Caller, Payload, Reply};
 use super::{Context, ErrorShape, Methods};
 use crate::config::ModelRef;
 use crate::id;
@@ -144,7 +144,7 @@ async fn agent(context: Context, _: Caller, asked: AgentParams) -> Result<Reply,
         let ended = ended.ok_or_else(|| ErrorShape::unavailable("the run's end is not known; ask agent.wait"))?;
         Ok(result_of(&receipt.run, &receipt.session, &ended, &context))
     };
-    Ok(Reply { payload: accepted, later: Some(Box::pin(later)) })
+    Ok(Reply { payload: Payload::Value(accepted), later: Some(Box::pin(later)) })
 }
 
 fn status_word(status: Status) -> &'static str {

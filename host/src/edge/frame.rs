@@ -158,3 +158,9 @@ pub(super) fn event(name: &str, payload: &str, seq: Option<u64>) -> String {
     frame.push('}');
     frame
 }
+
+/// A good answer whose payload is text that was written before.
+pub(super) fn answer(id: Option<&str>, payload: &str) -> String {
+    let id = serde_json::to_string(&id).expect("a text is plain JSON");
+    format!(r#"{{"type":"res","id":{id},"ok":true,"payload":{payload}}}"#)
+}

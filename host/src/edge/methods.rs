@@ -1,9 +1,13 @@
 //! The methods that the gateway answers about itself.
 
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::table::{Caller, Payload, Reply};
 use super::{Context, ErrorShape, Methods, catalog, chat, old_tasks, plugins, queries, sessions};
 use crate::config::Agent;
 use crate::id::AgentId;
@@ -15,7 +19,7 @@ pub fn methods() -> Methods {
         plugins::methods(Methods::default()),
     )))));
     methods
-        .add("health", Scope::Read, health)
+        .add_for("health", Scope::Read, health)
         .add("status", Scope::Read, status)
         .add("agents.list", Scope::Read, agents_list)
         .add("config.get", Scope::Read, config_get)
@@ -35,8 +39,35 @@ struct Health {
     probe: Option<bool>,
 }
 
-async fn health(context: Context, _: Health) -> Result<Value, ErrorShape> {
-    Ok(health_of(&context))
+/// Those who ask more often than this get what those before them got.
+const HEALTH_FRESH: Duration = Duration::from_millis(100);
+
+/// The last health that was told, and when.
+#[derive(Default)]
+pub struct LastHealth(Mutex<Option<Told>>);
+
+struct Told {
+    at: Duration,
+    failing: Vec<&'static str>,
+    revision: String,
+    text: Arc<str>,
+}
+
+async fn health(context: Context, _: Caller, _: Health) -> Result<Reply, ErrorShape> {
+    let (at, failing, settings) = (context.clock.elapsed(), context.failing(), context.settings.current());
+    let mut last = context.last_health.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_fresh = |told: &&Told| {
+        at.saturating_sub(told.at) < HEALTH_FRESH && told.failing == failing && told.revision == settings.revision
+    };
+    let text = match last.as_ref().filter(is_fresh) {
+        Some(told) => told.text.clone(),
+        None => {
+            let text = Arc::<str>::from(health_of(&context).to_string());
+            *last = Some(Told { at, failing, revision: settings.revision.clone(), text: text.clone() });
+            text
+        }
+    };
+    Ok(Reply { payload: Payload::Text(text), later: None })
 }
 
 /// Sessions that are named with an agent.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::frame::{ErrorCode, ErrorShape, Request};
 use super::methods::Nothing;
-use super::table::Caller;
+use super::table::{Caller, Reply};
 use super::{Access, Context, Methods, Refusal, Routes, body};
 use crate::plugins::{self, From, Load, POLICY_VERSION, SlotName};
 use crate::port::Port;
@@ -174,7 +174,7 @@ async fn by_method(
         Ok(params) => {
             let method = format!("plugin.{name}");
             let frame = Request::new(method, params);
-            context.methods.call(&context, &caller, frame).await.map(|reply| reply.payload)
+            context.methods.call(&context, &caller, frame).await.map(Reply::into_value)
         }
         Err(error) => Err(ErrorShape::invalid(format!("the body is not JSON: {error}"))),
     };

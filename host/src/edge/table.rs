@@ -26,13 +26,28 @@ pub(super) type Later = Pin<Box<dyn Future<Output = Result<Value, ErrorShape>> +
 
 /// What a method answers; one that starts something answers again when it has ended.
 pub(super) struct Reply {
-    pub(super) payload: Value,
+    pub(super) payload: Payload,
     pub(super) later: Option<Later>,
+}
+
+pub(super) enum Payload {
+    Value(Value),
+    /// JSON that was written before, for many.
+    Text(Arc<str>),
 }
 
 impl From<Value> for Reply {
     fn from(payload: Value) -> Self {
-        Self { payload, later: None }
+        Self { payload: Payload::Value(payload), later: None }
+    }
+}
+
+impl Reply {
+    pub(super) fn into_value(self) -> Value {
+        match self.payload {
+            Payload::Value(value) => value,
+            Payload::Text(text) => serde_json::from_str(&text).unwrap_or_default(),
+        }
     }
 }
 

@@ -40,6 +40,9 @@ pub struct Session {
     /// Tokens of the last prompt: how full the window is.
     #[serde(default)]
     pub context_tokens: u64,
+    /// The same by our own estimate, since not every provider counts.
+    #[serde(default)]
+    pub weight: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run: Option<LastRun>,
 }

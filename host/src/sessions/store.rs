@@ -161,6 +161,7 @@ pub(super) fn new_session(key: &SessionKey, now: Timestamp) -> Session {
         parent: None,
         usage: chela_model::Usage::default(),
         context_tokens: 0,
+        weight: 0,
         last_run: None,
     }
 }
@@ -246,7 +247,7 @@ impl Handle {
         let state = self.0.state();
         let mut all: Vec<_> = state.sessions.iter().map(|(key, session)| (key.clone(), session.clone())).collect();
         drop(state);
-        all.sort_by(|(_, one), (_, other)| other.updated_at.cmp(&one.updated_at));
+        all.sort_by_key(|(_, session)| std::cmp::Reverse(session.updated_at));
         all
     }
 
@@ -326,6 +327,7 @@ impl Handle {
                 session.revision += 1;
                 session.updated_at = now;
                 session.context_tokens = 0;
+                session.weight = 0;
             })
             .await?;
         let path = self.0.transcript(key, &session.id);

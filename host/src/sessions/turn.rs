@@ -257,6 +257,8 @@ pub struct Turn {
 pub struct Sum {
     pub usage: Usage,
     pub context_tokens: u64,
+    /// The last prompt and its answer, by our own estimate.
+    pub weight: u64,
     pub provider: String,
     pub model: String,
     pub answers: u32,
@@ -396,6 +398,9 @@ impl Turn {
             if let Some(session) = state.sessions.get_mut(&self.live.key) {
                 let session = Arc::make_mut(session);
                 touch(session, &ended, self.live.id());
+                if sum.weight > 0 {
+                    session.weight = sum.weight;
+                }
                 journal::put(&mut transaction, record::SESSION, &session.key, session)?;
             }
         }

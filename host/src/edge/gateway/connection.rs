@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::super::frame::{self, ErrorShape, Request, Response};
 use super::super::guard::Client;
 use super::super::limiter::{self, WRONG_TOKENS};
-use super::super::table::{Caller, Reply};
+use super::super::table::{Caller, Payload, Reply};
 use super::super::{Context, api, follow};
 use super::handshake::{self, Denied, Facts, Granted};
 use super::hello::hello;
@@ -270,7 +270,7 @@ impl<'a> Connection<'a> {
         let context = self.context;
         let request = match api::decode(bytes) {
             Ok(request) => request,
-            Err((id, error)) => return self.answer((id, Err(error))).await,
+            Err((id, error)) => return self.answer((id, Err(*error))).await,
         };
         let id = request.id.clone();
         let limits = &context.settings.current().config.limits;
@@ -300,7 +300,12 @@ impl<'a> Connection<'a> {
             }
             reply.payload
         });
-        self.feed(text_of(&Response::new(id, outcome))).await
+        let text = match outcome {
+            Ok(Payload::Text(payload)) => frame::answer(id.as_deref(), &payload),
+            Ok(Payload::Value(payload)) => text_of(&Response::new(id, Ok(payload))),
+            Err(error) => text_of(&Response::new(id, Err(error))),
+        };
+        self.feed(text).await
     }
 
     async fn tell(&mut self, heard: Heard) -> Result<(), End> {
