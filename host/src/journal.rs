@@ -124,6 +124,17 @@ impl Asked {
     }
 }
 
+/// A commit that was asked for by an async thread.
+pub struct Awaited(tokio::sync::oneshot::Receiver<Result<u64, Arc<journal::Error>>>, PathBuf);
+
+impl Awaited {
+    /// Waits until it is durable.
+    pub async fn done(self) -> Result<u64, Error> {
+        let answered = self.0.await.unwrap_or_else(|_| Err(Arc::new(journal::Error::Stopped)));
+        answered.map_err(|cause| told(&self.1, cause))
+    }
+}
+
 impl Handle {
     /// Asks for a commit; what else takes time can be done meanwhile.
     pub fn submit(&self, transaction: Transaction) -> Result<Asked, Error> {
@@ -138,13 +149,17 @@ impl Handle {
         self.submit(transaction)?.wait()
     }
 
-    /// Commits and waits, for async threads.
-    pub async fn commit_async(&self, transaction: Transaction) -> Result<u64, Error> {
+    /// Asks for a commit, for async threads: what is asked for first is committed first.
+    pub fn submit_async(&self, transaction: Transaction) -> Result<Awaited, Error> {
         let (answer, answered) = tokio::sync::oneshot::channel();
         let asked = self.0.committer.submit(transaction, move |outcome| drop(answer.send(outcome)));
         asked.map_err(|cause| told(&self.0.path, Arc::new(cause)))?;
-        let answered = answered.await.unwrap_or_else(|_| Err(Arc::new(journal::Error::Stopped)));
-        answered.map_err(|cause| told(&self.0.path, cause))
+        Ok(Awaited(answered, self.0.path.clone()))
+    }
+
+    /// Commits and waits, for async threads.
+    pub async fn commit_async(&self, transaction: Transaction) -> Result<u64, Error> {
+        self.submit_async(transaction)?.done().await
     }
 
     /// The record as it is now. Not for an async thread.

@@ -300,19 +300,23 @@ impl Handle {
         change: impl FnOnce(&mut Session),
     ) -> Result<Arc<Session>, Error> {
         let now = self.0.options.clock.now();
-        let known = self.get(key);
-        let mut session = match known {
-            Some(session) => Session::clone(&session),
-            None if make => new_session(key, now),
-            None => return Err(Error::NoSession(key.to_string())),
+        let (session, asked) = {
+            // Changed and asked for under one lock: a run that ends meanwhile builds on it, and is committed after it.
+            let mut state = self.0.state();
+            let mut session = match state.sessions.get(key) {
+                Some(session) => Session::clone(session),
+                None if make => new_session(key, now),
+                None => return Err(Error::NoSession(key.to_string())),
+            };
+            change(&mut session);
+            let mut transaction = Transaction::default();
+            journal::put(&mut transaction, record::SESSION, &session.key, &session)?;
+            let asked = self.0.options.journal.submit_async(transaction)?;
+            let session = Arc::new(session);
+            state.sessions.insert(key.clone(), session.clone());
+            (session, asked)
         };
-        change(&mut session);
-        let session = Arc::new(session);
-        // In memory first: a run that ends meanwhile builds on it, and both are in the journal in the end.
-        self.0.state().sessions.insert(key.clone(), session.clone());
-        let mut transaction = Transaction::default();
-        journal::put(&mut transaction, record::SESSION, &session.key, &*session)?;
-        self.0.commit(transaction).await?;
+        asked.done().await?;
         Ok(session)
     }
 

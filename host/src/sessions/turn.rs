@@ -1,6 +1,7 @@
 //! Messages in, runs begun, steps recorded, runs ended: each in the journal first.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chela_model::Usage;
 use serde_json::{Value, json};
@@ -14,6 +15,9 @@ use crate::feed::Audience;
 use crate::id::{self, AgentId};
 use crate::journal::{self, Transaction};
 use crate::session_key::SessionKey;
+
+/// After this the end of a run that the journal did not take is tried again.
+const END_AGAIN: Duration = Duration::from_secs(1);
 
 impl Handle {
     /// Accepts a message: once this answers, it runs whatever happens. The same key again is the same run.
@@ -38,19 +42,26 @@ impl Handle {
             return Err(Error::TooLong { bytes: asked.text.len(), max: runs.message_bytes });
         }
         let now = shared.options.clock.now();
-        let (live, transaction) = match self.enqueue(&asked, now, runs.queue)? {
-            Queued::New(live, transaction) => (live, transaction),
+        let (live, submitted) = match self.enqueue(&asked, now, runs.queue)? {
+            Queued::New(live, submitted) => (live, submitted),
             // Somebody else came with the same key in between.
             Queued::There => return self.known(&asked).await?.ok_or(Error::Stopping),
         };
-        let committed = shared.commit(transaction).await;
+        let committed = submitted.done().await;
         let mut state = shared.state();
         if let Err(error) = committed {
             state.remove(&live);
             live.progress.send_replace(Progress::Lost);
             return Err(error.into());
         }
-        live.progress.send_replace(Progress::Queued);
+        live.progress.send_if_modified(|progress| {
+            // Somebody may have stopped it meanwhile.
+            let is_new = matches!(progress, Progress::Committing);
+            if is_new {
+                *progress = Progress::Queued;
+            }
+            is_new
+        });
         state.mark_ready(&live.key);
         drop(state);
         shared.ready.notify_one();
@@ -113,15 +124,11 @@ impl Handle {
             return Err(Error::Full { session: asked.session.to_string(), waiting });
         }
         let mut transaction = Transaction::default();
-        let session = match state.sessions.get(&asked.session) {
-            Some(session) => session.clone(),
-            None => {
-                let session = Arc::new(super::store::new_session(&asked.session, now));
-                journal::put(&mut transaction, record::SESSION, &session.key, &*session)?;
-                state.sessions.insert(asked.session.clone(), session.clone());
-                session
-            }
-        };
+        let known = state.sessions.get(&asked.session).cloned();
+        let session = known.clone().unwrap_or_else(|| Arc::new(super::store::new_session(&asked.session, now)));
+        if known.is_none() {
+            journal::put(&mut transaction, record::SESSION, &session.key, &*session)?;
+        }
         state.order += 1;
         let accepted = Accepted {
             id: asked.key.clone(),
@@ -139,9 +146,12 @@ impl Handle {
         };
         let run = Run { accepted, resumed: 0, ended: None, settled: false };
         journal::put(&mut transaction, record::RUN, &run.accepted.id, &run)?;
+        // Asked for under the lock: the journal has messages in the order of their lane.
+        let submitted = shared.options.journal.submit_async(transaction)?;
+        state.sessions.entry(asked.session.clone()).or_insert(session);
         let live = Live::new(asked.session.clone(), run, Vec::new(), 0, Progress::Committing);
         state.push(live.clone());
-        Ok(Queued::New(live, transaction))
+        Ok(Queued::New(live, submitted))
     }
 
     /// Waits until a run may begin; false once the room is closed.
@@ -233,7 +243,7 @@ impl Handle {
 }
 
 enum Queued {
-    New(Arc<Live>, Transaction),
+    New(Arc<Live>, journal::Awaited),
     There,
 }
 
@@ -358,7 +368,7 @@ impl Turn {
     /// Records the last steps and the end, in one.
     pub async fn end_with(
         mut self,
-        steps: Vec<Step>,
+        mut steps: Vec<Step>,
         status: Status,
         reply: String,
         error: Option<(String, Option<String>)>,
@@ -368,7 +378,7 @@ impl Turn {
         let shared = self.handle.0.clone();
         let now = shared.options.clock.now();
         let (error, error_kind) = error.unzip();
-        let ended = Ended {
+        let mut ended = Ended {
             status,
             started_at: self.started_at,
             at: now,
@@ -378,33 +388,34 @@ impl Turn {
             stop: stop.to_owned(),
             usage: sum.usage,
             context_tokens: sum.context_tokens,
-            provider: sum.provider,
-            model: sum.model,
+            provider: sum.provider.clone(),
+            model: sum.model.clone(),
             steps: sum.answers,
         };
-        let run = Run { ended: Some(ended.clone()), ..self.live.run.clone() };
-        let mut transaction = Transaction::default();
-        self.put_steps(&mut transaction, &steps)?;
-        journal::put(&mut transaction, record::RUN, self.id(), &run)?;
-        let day = day_key(&self.live.key.agent, now);
-        let tokens = sum.usage.input + sum.usage.output + sum.usage.cache_read + sum.usage.cache_write;
-        {
-            let mut state = shared.state();
-            let usage = state.usage.entry(day.clone()).or_default();
-            usage.tokens += tokens;
-            if tokens > 0 {
-                journal::put(&mut transaction, record::USAGE, &day, usage)?;
-            }
-            if let Some(session) = state.sessions.get_mut(&self.live.key) {
-                let session = Arc::make_mut(session);
-                touch(session, &ended, self.live.id());
-                if sum.weight > 0 {
-                    session.weight = sum.weight;
+        let mut counted = false;
+        let run = loop {
+            let run = Run { ended: Some(ended.clone()), ..self.live.run.clone() };
+            match self.commit_end(&run, &steps, &ended, &sum, &mut counted).await {
+                Ok(()) => break run,
+                // It does not fit: that it came to nothing does.
+                Err(Error::Journal(journal::Error::Refused { .. })) if !steps.is_empty() || !ended.reply.is_empty() => {
+                    steps.clear();
+                    ended.reply.clear();
+                    ended.status = Status::Error;
+                    ended.error = Some("the answer is larger than can be kept".into());
                 }
-                journal::put(&mut transaction, record::SESSION, &session.key, session)?;
+                Err(error) if shared.closed.is_cancelled() => return Err(error),
+                Err(error) => {
+                    // A lane without an end would hold up its session until a restart.
+                    tracing::error!(
+                        run = self.id(),
+                        error = &error as &dyn std::error::Error,
+                        "the end of a run is not recorded yet"
+                    );
+                    shared.options.clock.sleep(END_AGAIN).await;
+                }
             }
-        }
-        shared.commit(transaction).await?;
+        };
         self.steps.extend(steps);
         self.show().await;
         let path = shared.transcript(&self.live.key, &run.accepted.session_id);
@@ -418,7 +429,50 @@ impl Turn {
     }
 }
 
-fn touch(session: &mut Session, ended: &Ended, run: &str) {
+impl Turn {
+    /// Commits the last steps and the end. `counted`: what was used is counted already, in a try before.
+    async fn commit_end(
+        &self,
+        run: &Run,
+        steps: &[Step],
+        ended: &Ended,
+        sum: &Sum,
+        counted: &mut bool,
+    ) -> Result<(), Error> {
+        let shared = self.shared();
+        let mut transaction = Transaction::default();
+        self.put_steps(&mut transaction, steps)?;
+        journal::put(&mut transaction, record::RUN, self.id(), run)?;
+        let day = day_key(&self.live.key.agent, ended.at);
+        let tokens = sum.usage.input + sum.usage.output + sum.usage.cache_read + sum.usage.cache_write;
+        let submitted = {
+            let mut state = shared.state();
+            let mut usage = state.usage.get(&day).copied().unwrap_or_default();
+            let mut session = state.sessions.get(&self.live.key).map(|session| Session::clone(session));
+            if !*counted {
+                usage.tokens += tokens;
+                session.iter_mut().for_each(|session| touch(session, ended, sum, self.live.id()));
+            }
+            if tokens > 0 {
+                journal::put(&mut transaction, record::USAGE, &day, &usage)?;
+            }
+            if let Some(session) = &session {
+                journal::put(&mut transaction, record::SESSION, &session.key, session)?;
+            }
+            let submitted = shared.options.journal.submit_async(transaction)?;
+            *counted = true;
+            state.usage.insert(day, usage);
+            if let Some(session) = session {
+                state.sessions.insert(self.live.key.clone(), Arc::new(session));
+            }
+            submitted
+        };
+        submitted.done().await?;
+        Ok(())
+    }
+}
+
+fn touch(session: &mut Session, ended: &Ended, sum: &Sum, run: &str) {
     session.updated_at = ended.at;
     session.usage.input += ended.usage.input;
     session.usage.output += ended.usage.output;
@@ -426,6 +480,9 @@ fn touch(session: &mut Session, ended: &Ended, run: &str) {
     session.usage.cache_write += ended.usage.cache_write;
     if ended.context_tokens > 0 {
         session.context_tokens = ended.context_tokens;
+    }
+    if sum.weight > 0 {
+        session.weight = sum.weight;
     }
     session.last_run = Some(LastRun {
         id: run.to_owned(),
