@@ -19,6 +19,7 @@ use crate::config::{Listen, Starter};
 use crate::edge::{self, Audit, Context, Limiters, Listener, Phase, Presence, Shared};
 use crate::event::{Event, Kind};
 use crate::feed::Feed;
+use crate::jobs;
 use crate::journal;
 use crate::layout::StateDir;
 use crate::metrics::Metrics;
@@ -97,6 +98,7 @@ pub struct App {
     tasks: tasks::Handle,
     tools: tools::Handle,
     sessions: sessions::Handle,
+    jobs: jobs::Handle,
     agents: agents::Handle,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
@@ -154,8 +156,8 @@ impl App {
         let opened = journal::Opened::open(&dir)?;
         let tasks_found = tasks::read(&opened)?;
         let sessions_found = sessions::read(&opened)?;
+        let jobs_found = jobs::read(&opened)?;
         let journal = opened.start()?;
-        let journal_of_sessions = journal.clone();
         let audit = Audit::open(&dir)?;
         // The last thing that may fail before anything runs.
         let facts = data(json!({ "version": env!("CARGO_PKG_VERSION"), "addresses": addresses }));
@@ -205,7 +207,7 @@ impl App {
                 clock: clock.clone(),
                 bus: bus.clone(),
                 settings: settings.clone(),
-                journal,
+                journal: journal.clone(),
             },
             tasks_found,
             services.stop.clone(),
@@ -218,7 +220,7 @@ impl App {
                 dir: dir.clone(),
                 clock: clock.clone(),
                 settings: settings.clone(),
-                journal: journal_of_sessions,
+                journal: journal.clone(),
                 feed: feed.clone(),
             },
             sessions_found,
@@ -226,6 +228,22 @@ impl App {
         )
         .map_err(Box::new)?;
         services.spawn("the keeper of sessions", keeping);
+        let (jobs, keeping) = jobs::start(
+            jobs::Options {
+                dir: dir.clone(),
+                clock: clock.clone(),
+                bus: bus.clone(),
+                metrics: metrics.clone(),
+                settings: settings.clone(),
+                journal,
+                monitor: monitor.clone(),
+                tasks: tasks.clone(),
+                sessions: sessions.clone(),
+            },
+            jobs_found,
+            services.stop.clone(),
+        );
+        services.spawn("the keeper of jobs", keeping);
         let tools = tools::Handle::new(tools::Options {
             dir: dir.clone(),
             clock: clock.clone(),
@@ -235,6 +253,7 @@ impl App {
             monitor: monitor.clone(),
             tasks: tasks.clone(),
             sessions: sessions.clone(),
+            jobs: jobs.clone(),
         });
         let models = models::Handle::new(dir.clone(), clock.clone());
         let (agents, running) = agents::start(agents::Options {
@@ -261,6 +280,7 @@ impl App {
             tasks: tasks.clone(),
             tools: tools.clone(),
             sessions: sessions.clone(),
+            jobs: jobs.clone(),
             agents: agents.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
@@ -297,6 +317,7 @@ impl App {
             tasks,
             tools,
             sessions,
+            jobs,
             agents,
             phase,
             changes,
@@ -343,6 +364,10 @@ impl App {
         &self.sessions
     }
 
+    pub fn jobs(&self) -> &jobs::Handle {
+        &self.jobs
+    }
+
     pub fn tools(&self) -> &tools::Handle {
         &self.tools
     }
@@ -369,6 +394,7 @@ impl App {
         let patience = Duration::from_millis(self.settings.current().config.limits.drain_timeout_ms);
         // Clients hear the runs out.
         self.agents.stop(patience).await;
+        self.jobs.stop().await;
         self.phase.send_replace(Phase::Stopping);
         self.changes.close();
         self.sockets.close();

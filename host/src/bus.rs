@@ -155,15 +155,19 @@ impl Bus {
     }
 
     /// Returns once everything that was emitted before is on the disk.
-    pub async fn flushed(&self) -> Result<(), Error> {
+    pub fn flushed(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
-        {
+        // Asked for now, awaited whenever: what is emitted meanwhile is not waited for.
+        let asked = {
             let mut pending = self.0.shared.lock();
-            self.0.shared.may_take(&pending, 0, true)?;
-            pending.batch.await_all(answer);
-        }
+            let taken = self.0.shared.may_take(&pending, 0, true);
+            taken.map(|()| pending.batch.await_all(answer))
+        };
         self.0.shared.wake.notify_one();
-        answered.await.unwrap_or(Err(Error::Closed))
+        async move {
+            asked?;
+            answered.await.unwrap_or(Err(Error::Closed))
+        }
     }
 
     /// Like [`Bus::emit`] for what is true whether or not the log takes it: a failure is logged, counted and shown by readiness.

@@ -1,6 +1,7 @@
 //! The deployment's configuration: its shape, its defaults, and what makes it whole.
 //! Keeps true: a `Config` in hand has passed every check. Never: reads a file or a secret, watches, or prints a secret.
 
+mod a2a;
 mod agents;
 mod categories;
 mod events;
@@ -10,6 +11,7 @@ mod parse;
 mod plugins;
 mod secret;
 mod starter;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -22,6 +24,7 @@ use crate::port::PerPort;
 use crate::schema::Schema;
 use crate::scope::Scope;
 
+pub use a2a::{A2a, AgentA2a, AgentToAgent, Allow, ChainLimits, Exchange, Language, Session, Spawn};
 pub use agents::{Agent, AgentRole, Agents, Identity, Team};
 pub use categories::Category;
 pub use events::Events;
@@ -31,6 +34,7 @@ pub use parse::{Problems, json5_value, parse};
 pub use plugins::{Binding, Decisions, Guard, OnFailure, PluginLimits, Plugins, Switch};
 pub use secret::{REDACTED, Secret};
 pub use starter::{Starter, starter};
+pub use tools::Tools;
 
 /// A configuration larger than this is refused unread.
 pub const BYTES_MAX: u64 = 1024 * 1024;
@@ -56,6 +60,12 @@ pub struct Config {
     pub providers: Providers,
     /// How much runs may take.
     pub runs: Runs,
+    /// Flows between agents.
+    pub a2a: A2a,
+    /// How sessions of agents exchange messages.
+    pub session: Session,
+    /// What tools of agents may reach.
+    pub tools: Tools,
     /// Groups of agents, shown together.
     pub teams: Vec<Team>,
     /// The categories that conversations are put in.
@@ -210,6 +220,9 @@ impl Default for Config {
             agents: Agents::default(),
             providers: Providers::default(),
             runs: Runs::default(),
+            a2a: A2a::default(),
+            session: Session::default(),
+            tools: Tools::default(),
             teams: Vec::new(),
             categories: categories::default_table(),
             plugins: Plugins::default(),

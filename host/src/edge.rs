@@ -16,6 +16,7 @@ mod gateway;
 mod fuzz;
 mod guard;
 mod health;
+mod jobs;
 mod keys;
 mod limiter;
 mod listener;
@@ -85,6 +86,7 @@ pub struct Shared {
     pub tasks: crate::tasks::Handle,
     pub tools: crate::tools::Handle,
     pub sessions: crate::sessions::Handle,
+    pub jobs: crate::jobs::Handle,
     pub agents: crate::agents::Handle,
     pub bus: Bus,
     pub clock: Clock,

@@ -31,6 +31,7 @@ pub mod plugins;
 pub mod monitor;
 pub mod tasks;
 pub mod sessions;
+pub mod jobs;
 pub mod tools;
 pub mod agents;
 

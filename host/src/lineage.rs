@@ -25,6 +25,12 @@ pub struct Sources {
 }
 
 impl Sources {
+    /// The work session that is meant, whether or not it is over.
+    pub fn first(&self) -> Option<&str> {
+        let inherited = self.inherited.as_ref().map(|parent| &parent.work_session);
+        self.explicit.as_ref().or(inherited).or(self.active_task.as_ref()).map(String::as_str)
+    }
+
     /// `is_over` tells whether a work session is archived and nothing open keeps it.
     pub fn decide(self, is_over: impl FnOnce(&str) -> bool, fresh: Uuid) -> Lineage {
         let depth = self.inherited.as_ref().map_or(0, |parent| parent.depth.saturating_add(1));

@@ -52,6 +52,11 @@ pub struct PluginCall {
     pub outcome: Word,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct JobStatus {
+    pub status: Word,
+}
+
 /// Every counter, cheap to clone and to bump.
 #[derive(Clone, Default)]
 pub struct Metrics {
@@ -63,11 +68,19 @@ pub struct Metrics {
     pub events_missed: Counter,
     pub config_reloads: Family<Outcome, Counter>,
     pub plugin_calls: Family<PluginCall, Counter>,
+    pub jobs: Family<JobStatus, Gauge>,
+    pub job_retries: Counter,
+    pub oldest_job: Gauge,
 }
 
 impl Metrics {
     pub fn refused(&self, reason: &'static str) {
         self.refusals.get_or_create(&Refusal { reason: Word(reason) }).inc();
+    }
+
+    /// How many jobs have this status.
+    pub fn jobs_in(&self, status: &'static str) -> Gauge {
+        self.jobs.get_or_create_owned(&JobStatus { status: Word(status) })
     }
 
     /// All of it as text, with what the process looks like at this moment.
@@ -84,6 +97,9 @@ impl Metrics {
         own.register("events_missed", "Events that slow subscribers missed", self.events_missed.clone());
         own.register("config_reloads", "Times a changed configuration was read", self.config_reloads.clone());
         own.register("plugin_calls", "Calls of plugins, by what became of them", self.plugin_calls.clone());
+        own.register("jobs", "Jobs between agents that are kept, by status", self.jobs.clone());
+        own.register("job_retries", "Further tries of jobs", self.job_retries.clone());
+        own.register_with_unit("oldest_job", "Age of the oldest unfinished job", Unit::Seconds, self.oldest_job.clone());
         own.register_with_unit("uptime", "Since the start", Unit::Seconds, gauge(clock.elapsed().as_secs()));
         if let Some(process) = Process::read() {
             let registry = registry.sub_registry_with_prefix("process");

@@ -64,6 +64,22 @@ impl SessionKey {
         if self.tail.split(':').any(many) { "group" } else { "direct" }
     }
 
+    /// The place in a channel that it is about: `discord:channel:7:thread:9` gives the channel, the kind of place, the place and the thread.
+    pub fn channel(&self) -> Option<(&str, &str, &str, Option<&str>)> {
+        let parts: Vec<&str> = self.tail.split(':').collect();
+        let is_kind = |kind: &str| matches!(kind, "channel" | "group" | "direct");
+        match parts.as_slice() {
+            [channel, kind, place] if is_kind(kind) => Some((channel, kind, place, None)),
+            [channel, kind, place, "thread", thread] if is_kind(kind) => Some((channel, kind, place, Some(thread))),
+            _ => None,
+        }
+    }
+
+    /// One of several conversations that an agent has with others at once: `agent:<id>:a2a:<conversation>`.
+    pub fn is_slot(&self) -> bool {
+        self.tail.starts_with("a2a:")
+    }
+
     /// The session of a sub-agent, which works for the agent for a while.
     pub fn is_subagent(&self) -> bool {
         self.tail.split(':').any(|part| part == "subagent")

@@ -29,10 +29,10 @@ use lanes::State;
 use transcript::{FLUSH_EVERY, Work, Writer};
 
 pub use lanes::{Place, Progress};
-pub use record::{Accepted, Chain, Ended, LastRun, Origin, OriginKind, Run, Session, Status, Step};
+pub use record::{Accepted, Chain, Ended, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step};
 pub use rows::{stop_word, text_of, turns};
 pub use store::{Found, History, Patch, read};
-pub use turn::{Sum, Turn};
+pub use turn::{Sum, Turn, Wrong};
 
 /// The longest key of a sender; steps add a little to it.
 pub const KEY_BYTES_MAX: usize = 200;
@@ -126,9 +126,31 @@ pub struct Asked {
     pub origin: Origin,
     /// The chain it belongs to; else it begins one.
     pub chain: Option<Chain>,
+    pub part: Option<Part>,
     pub model: Option<ModelRef>,
     pub time_ms: Option<u64>,
     pub instructions: Option<String>,
+    /// Taken also where its lane is full: what it follows from was counted when it was taken.
+    pub over_queue: bool,
+}
+
+impl Asked {
+    /// A message of a person, to whatever the session's agent is.
+    pub fn new(key: String, method: &'static str, session: SessionKey, text: String) -> Self {
+        Self {
+            key,
+            method,
+            session,
+            text,
+            origin: Origin::default(),
+            chain: None,
+            part: None,
+            model: None,
+            time_ms: None,
+            instructions: None,
+            over_queue: false,
+        }
+    }
 }
 
 /// That a message was accepted, now or before.

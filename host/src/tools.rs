@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::config::Agent;
 use crate::event::{Event, Kind};
 use crate::id;
+use crate::jobs;
 use crate::layout::StateDir;
 use crate::lineage::{Lineage, Sources};
 use crate::monitor;
@@ -22,7 +23,7 @@ use crate::plugins::{self, About, Decision};
 use crate::policy::{Actor, Block, Step, Task, ToolCall};
 use crate::schema::{Problem, Schema};
 use crate::session_key::SessionKey;
-use crate::sessions::{self, Chain};
+use crate::sessions::{self, Chain, Part};
 use crate::settings;
 use crate::tasks::{self, TOOLS, ToolSpec, View};
 
@@ -59,6 +60,8 @@ pub struct InRun {
     pub run: String,
     pub call: String,
     pub chain: Chain,
+    /// What the run is a part of.
+    pub part: Option<Part>,
 }
 
 /// Every tool there is.
@@ -75,6 +78,7 @@ pub struct Options {
     pub monitor: monitor::Handle,
     pub tasks: tasks::Handle,
     pub sessions: sessions::Handle,
+    pub jobs: jobs::Handle,
 }
 
 /// The way to the tools; cheap to clone.
@@ -124,7 +128,7 @@ impl Handle {
             task: subject.as_ref().map(|view| view.id.clone()),
             work_session: subject.as_ref().and_then(|view| view.task.work_session.clone()),
             agent: Some(agent.id.to_string()),
-            job: None,
+            job: call.run.as_ref().and_then(|run| run.part.as_ref()?.job_id.clone()),
         };
         let asked = ToolCall {
             tool: name.into(),
@@ -150,7 +154,7 @@ impl Handle {
                     arguments.entry("task_id").or_insert_with(|| json!(view.id));
                 }
                 if of_tasks {
-                    return self.run(&call.session, name, arguments, warnings).await;
+                    return self.run(&call, name, arguments, warnings).await;
                 }
                 let mut answer = match talk::TOOLS.iter().any(|tool| tool.name == name) {
                     true => talk::run(&shared.options, &call, name, arguments).await,
@@ -179,21 +183,25 @@ impl Handle {
 
     async fn run(
         &self,
-        session: &SessionKey,
+        call: &Call,
         tool: &'static str,
         args: Map<String, Value>,
         warnings: Vec<String>,
     ) -> Result<Map<String, Value>, Error> {
         let options = &self.0.options;
+        let session = &call.session;
         let explicit = args.get("work_session_id").and_then(Value::as_str).map(str::to_owned);
-        let over = match &explicit {
-            Some(id) => self.is_over(id).await,
+        // What another agent asked for belongs to that work; never to the task before.
+        let part = call.run.as_ref().and_then(|run| run.part.as_ref());
+        let inherited =
+            part.map(|part| Lineage { work_session: part.work_session_id.clone(), previous: None, depth: part.depth });
+        let sources = Sources { explicit, inherited, active_task: None };
+        let over = match sources.first() {
+            Some(id) => options.jobs.is_over(id).await,
             None => false,
         };
         let fresh = id::fresh(options.clock.now());
-        let lineage = move |explicit: Option<String>| -> Lineage {
-            Sources { explicit, ..Sources::default() }.decide(|_| over, fresh)
-        };
+        let lineage = move |explicit: Option<String>| -> Lineage { Sources { explicit, ..sources }.decide(|_| over, fresh) };
         // A completion has them in the task's progress and in its answer already.
         let notes = if tool == "task_complete" { Vec::new() } else { warnings.clone() };
         let outcome = options.tasks.run_tool(&session.agent, tool, args, warnings, lineage).await;
@@ -208,22 +216,6 @@ impl Handle {
             Err(error) => {
                 tracing::error!(tool, error = &error as &dyn std::error::Error, "a tool could not do its work");
                 Err(Error::Failed(error))
-            }
-        }
-    }
-
-    /// Whether a work session gets no new work. One that nobody knows yet is new.
-    async fn is_over(&self, id: &str) -> bool {
-        let options = &self.0.options;
-        let kept = options.tasks.all().iter().any(|view| view.task.work_session.as_deref() == Some(id));
-        if kept {
-            return false;
-        }
-        match options.monitor.session(id.to_owned()).await {
-            Ok(found) => found.is_some_and(|session| session["status"] == "ARCHIVED"),
-            Err(error) => {
-                tracing::debug!(%error, id, "a work session's status could not be looked up; it is taken as going on");
-                false
             }
         }
     }

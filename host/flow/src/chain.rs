@@ -58,7 +58,8 @@ impl Chain {
 
     /// The chain one agent further on, if it may go there.
     pub fn forward(&self, to: &str, used: Used, limits: &Limits, now: u64) -> Result<Self, Refused> {
-        let age_ms = now.saturating_sub(self.began_at);
+        // A chain of an older record does not say when it began.
+        let age_ms = if self.began_at == 0 { 0 } else { now.saturating_sub(self.began_at) };
         let over = if self.hop >= limits.hops {
             Some((format!("forwarded {} times", self.hop), "hops"))
         } else if used.messages >= limits.messages {
@@ -87,9 +88,10 @@ mod tests {
 
     #[test]
     fn a_chain_ends_at_each_of_its_limits_and_shows_its_way() {
+        const BEGAN: u64 = 1_000;
         let limits = Limits { hops: 2, messages: 10, tokens: 100, age_ms: 60_000 };
         let check = |used: Used, now: u64, expected: &str| {
-            let chain = Chain::begin("c".into(), "ruda", 0);
+            let chain = Chain::begin("c".into(), "ruda", BEGAN);
             let said =
                 chain.forward("eden", used, &limits, now).map_or_else(|error| error.to_string(), |_| "on".into());
             assert!(said.contains(expected), "{said}");
@@ -98,8 +100,8 @@ mod tests {
         check(none, 0, "on");
         check(Used { messages: 10, ..none }, 0, "ruda -> eden (10 messages)");
         check(Used { tokens: 100, ..none }, 0, "a2a.chain.tokens");
-        check(none, 60_000, "1 minutes old");
-        let once = Chain::begin("c".into(), "ruda", 0).forward("eden", none, &limits, 0).expect("one");
+        check(none, BEGAN + 60_000, "1 minutes old");
+        let once = Chain::begin("c".into(), "ruda", BEGAN).forward("eden", none, &limits, 0).expect("one");
         let twice = once.forward("seum", none, &limits, 0).expect("two");
         let said = twice.forward("ruda", none, &limits, 0).expect_err("a third").to_string();
         assert!(said.contains("ruda -> eden -> seum -> ruda (forwarded 2 times)"), "{said}");

@@ -213,10 +213,12 @@ impl<'a> Steps<'a> {
             }
             _ if turn == 0 => (job.session_key.clone(), job.message.clone(), words::note_of_request(&job.session_key)),
             _ => {
-                let before = job.turns.iter().find(|known| known.turn + 1 == turn)?;
+                let before = job.turns.iter().find(|known| known.turn + 1 == turn);
+                // A record of another writer does not say what was answered.
+                let text = before.and_then(|known| known.reply.clone()).unwrap_or_else(|| job.message.clone());
                 let from = job.asker(turn).to_owned();
                 let note = words::note_of_turn(&from, turn, job.max_turns);
-                (from, before.reply.clone()?, note)
+                (from, text, note)
             }
         };
         let session_key = delivery.session_key.clone();

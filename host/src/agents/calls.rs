@@ -82,7 +82,8 @@ impl Shared {
         if tool == "sessions_send" {
             drop(place.take());
         }
-        let run = InRun { run: turn.id().to_owned(), call: call.id.clone(), chain: turn.message().chain.clone() };
+        let (chain, part) = (turn.message().chain.clone(), turn.message().part.clone());
+        let run = InRun { run: turn.id().to_owned(), call: call.id.clone(), chain, part };
         let asked = Call { tool, args, session: turn.session().clone(), run: Some(run) };
         let done = self.options.tools.invoke(asked).await;
         if place.is_none() {
@@ -116,7 +117,8 @@ fn unwrapped(call: &ToolCall) -> Result<(String, Map<String, Value>), String> {
 /// Whether a call made twice does what it does once: it changes nothing, or it is known by its key.
 fn is_repeatable(call: &ToolCall) -> bool {
     let Ok((tool, _)) = unwrapped(call) else { return true };
-    tool == "sessions_send" || tool == "tool_describe" || tools::all().any(|known| known.name == tool && known.reads)
+    matches!(tool.as_str(), "sessions_send" | "sessions_spawn" | "tool_describe")
+        || tools::all().any(|known| known.name == tool && known.reads)
 }
 
 fn described(agent: &Agent, args: &Map<String, Value>) -> (String, bool) {

@@ -10,7 +10,7 @@ use super::voice::Voice;
 use super::{Shared, prompt};
 use crate::config::{Agent, RunLimits};
 use crate::models::{self, Chosen, Heard};
-use crate::sessions::{self, Status, Step, Sum, Turn, stop_word};
+use crate::sessions::{self, Status, Step, Sum, Turn, Wrong, stop_word};
 use crate::settings::Settings;
 
 /// From this share of the window on, what was said before is summed up.
@@ -28,11 +28,13 @@ struct Failed {
     status: Status,
     said: String,
     kind: Option<String>,
+    /// It may go better another time.
+    transient: bool,
 }
 
 impl Failed {
     fn limit(said: String) -> Self {
-        Self { status: Status::Error, said, kind: Some("limit".into()) }
+        Self { status: Status::Error, said, kind: Some("limit".into()), transient: false }
     }
 }
 
@@ -45,19 +47,20 @@ impl From<Failure> for Failed {
             FailureKind::Refusal => "refusal",
             _ => "unknown",
         };
-        Self { status: Status::Error, said: failure.to_string(), kind: Some(kind.into()) }
+        let transient = failure.is_worth_retrying();
+        Self { status: Status::Error, said: failure.to_string(), kind: Some(kind.into()), transient }
     }
 }
 
 impl From<models::Error> for Failed {
     fn from(error: models::Error) -> Self {
-        Self { status: Status::Error, said: error.to_string(), kind: None }
+        Self { status: Status::Error, said: error.to_string(), kind: None, transient: false }
     }
 }
 
 impl From<sessions::Error> for Failed {
     fn from(error: sessions::Error) -> Self {
-        Self { status: Status::Error, said: error.to_string(), kind: None }
+        Self { status: Status::Error, said: error.to_string(), kind: None, transient: false }
     }
 }
 
@@ -89,10 +92,10 @@ pub(super) async fn drive(shared: Arc<Shared>, mut turn: Turn, place: OwnedSemap
     let outcome = tokio::select! {
         // Dropped without an end: the journal has what was done, and the next start goes on from there.
         () = shared.cut.cancelled() => return,
-        () = aborted.cancelled() => Err(Failed { status: Status::Aborted, said: "aborted".into(), kind: None }),
+        () = aborted.cancelled() => Err(Failed { status: Status::Aborted, said: "aborted".into(), kind: None, transient: false }),
         () = options.clock.sleep(Duration::from_millis(time_ms)) => {
             let said = format!("the run took longer than {time_ms} ms");
-            Err(Failed { status: Status::Timeout, said, kind: Some("timeout".into()) })
+            Err(Failed { status: Status::Timeout, said, kind: Some("timeout".into()), transient: false })
         }
         outcome = run.go(agent, &mut turn, limits) => outcome,
     };
@@ -106,14 +109,15 @@ impl Run<'_> {
             Ok(Finished { steps, reply, stop }) => {
                 turn.end_with(steps, Status::Ok, reply, None, stop_word(stop), sum).await
             }
-            Err(Failed { status, said, kind }) => {
+            Err(Failed { status, said, kind, transient }) => {
                 tracing::info!(run, ?status, said, "a run came to no answer");
                 let partial: String = self.voice.partial().chars().take(PARTIAL_CHARS_MAX).collect();
                 let (provider, model) = (sum.provider.clone(), sum.model.clone());
                 let at = self.shared.options.clock.now();
                 let steps = (!partial.is_empty()).then(|| Step::Partial { text: partial.clone(), provider, model, at });
                 let stop = if status == Status::Aborted { "rpc" } else { "error" };
-                turn.end_with(steps.into_iter().collect(), status, partial, Some((said, kind)), stop, sum).await
+                let wrong = Wrong { said, kind, transient };
+                turn.end_with(steps.into_iter().collect(), status, partial, Some(wrong), stop, sum).await
             }
         };
         match ended {
@@ -136,7 +140,7 @@ impl Run<'_> {
         if turn.is_hopeless() {
             let said =
                 format!("interrupted: {} starts of the gateway found it unfinished; it is given up", turn.resumed());
-            return Err(Failed { status: Status::Error, said, kind: None });
+            return Err(Failed { status: Status::Error, said, kind: None, transient: false });
         }
         let wanted = turn.message().model.clone();
         let of_session = self.shared.options.sessions.get(turn.session()).and_then(|session| session.model.clone());
@@ -162,7 +166,7 @@ impl Run<'_> {
             let rows = self.shared.options.sessions.context(turn.session(), room.saturating_mul(2)).await?;
             let talk = prompt::fit(rows, room).ok_or_else(|| {
                 let said = "this run alone no longer fits into the model's window; ask for less at once";
-                Failed { status: Status::Error, said: said.into(), kind: Some("context_length".into()) }
+                Failed { status: Status::Error, said: said.into(), kind: Some("context_length".into()), transient: false }
             })?;
             let request = |model: &Chosen| Request {
                 model: model.model.id.clone(),
@@ -258,7 +262,7 @@ impl Run<'_> {
             return Ok(());
         }
         let said = format!("the model answered with more than {ANSWER_BYTES_MAX} bytes, which is more than is kept");
-        Err(Failed { status: Status::Error, said, kind: Some("too_large".into()) })
+        Err(Failed { status: Status::Error, said, kind: Some("too_large".into()), transient: false })
     }
 
     fn check_limits(&self, agent: &Agent, limits: RunLimits) -> Result<(), Failed> {

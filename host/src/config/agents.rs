@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Config, ModelRef, RunLimits};
+use super::{AgentA2a, Config, ModelRef, RunLimits};
 use crate::id::AgentId;
 use crate::layout;
 use crate::schema::Problem;
@@ -59,6 +59,13 @@ pub struct Agent {
     pub tools: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub limits: RunLimits,
+    /// As the target of other agents.
+    #[serde(default, skip_serializing_if = "is_one_by_one")]
+    pub a2a: AgentA2a,
+}
+
+fn is_one_by_one(a2a: &AgentA2a) -> bool {
+    *a2a == AgentA2a::default()
 }
 
 fn is_default(limits: &RunLimits) -> bool {
@@ -142,6 +149,16 @@ impl Agent {
             Some(name) => name,
             None => self.identity.as_ref().and_then(|face| face.name.as_deref()).unwrap_or(self.id.as_ref()),
         }
+    }
+}
+
+impl Config {
+    /// Whom a worker works for.
+    pub fn orchestrator_of(&self, agent: &Agent) -> Option<&AgentId> {
+        let only = || self.agents.list.iter().find(|other| other.role == AgentRole::Orchestrator).map(|other| &other.id);
+        let named = agent.orchestrator.as_ref();
+        let named = named.and_then(|named| self.agents.list.iter().find(|other| other.id == *named).map(|other| &other.id));
+        named.or_else(only).filter(|orchestrator| **orchestrator != agent.id)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Agent, AgentRole, Agents, Config, Identity, Listen, ModelRef, Providers, RunLimits, Team};
+use super::{Agent, AgentA2a, AgentRole, Agents, Config, Identity, Listen, ModelRef, Providers, RunLimits, Team};
 use crate::port::PerPort;
 
 /// What `chela init` and a first start may choose.
@@ -52,6 +52,7 @@ fn demo_team() -> Agents {
         instructions: None,
         tools: None,
         limits: RunLimits::default(),
+        a2a: AgentA2a::default(),
     };
     let list = vec![
         agent("ruda", "Ruda", "🦀", AgentRole::Orchestrator),
@@ -81,6 +82,9 @@ mod tests {
                 "agents",
                 "providers",
                 "runs",
+                "a2a",
+                "session",
+                "tools",
                 "teams",
                 "categories",
                 "plugins",

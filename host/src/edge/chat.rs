@@ -119,17 +119,14 @@ async fn agent(context: Context, _: Caller, asked: AgentParams) -> Result<Reply,
         source_session_key: from.source_session_key,
         source_channel: from.source_channel,
         source_tool: from.source_tool,
+        note: None,
     });
     let message = Asked {
-        key: asked.idempotency_key,
-        method: "agent",
-        session,
-        text: asked.message,
         origin: origin.unwrap_or_default(),
-        chain: None,
         model: model_of(&context, asked.provider, asked.model)?,
         time_ms: asked.timeout.filter(|seconds| *seconds > 0).map(|seconds| seconds * 1_000),
         instructions: asked.extra_system_prompt,
+        ..Asked::new(asked.idempotency_key, "agent", session, asked.message)
     };
     let receipt = context.sessions.accept(message).await?;
     if let Progress::Ended(ended) = &receipt.progress {
@@ -187,7 +184,12 @@ struct Wait {
 }
 
 async fn wait(context: Context, asked: Wait) -> Result<Value, ErrorShape> {
-    let run = asked.run_id;
+    let named = asked.run_id;
+    // A job is known by its id; its first message is the run that is meant.
+    let run = match context.jobs.get(&named).await? {
+        Some(job) => job.first().map_or_else(|| format!("{named}:0"), |first| first.key.clone()),
+        None => named,
+    };
     let ended = match context.sessions.progress(&run).await? {
         None => {
             // Nothing of this name will ever end: who waits would wait in vain.
@@ -249,8 +251,7 @@ async fn chat_send(context: Context, asked: ChatSend) -> Result<Value, ErrorShap
 }
 
 fn plain(method: &'static str, key: String, session: SessionKey, text: String, time_ms: Option<u64>) -> Asked {
-    let origin = Origin::default();
-    Asked { key, method, session, text, origin, chain: None, model: None, time_ms, instructions: None }
+    Asked { time_ms, ..Asked::new(key, method, session, text) }
 }
 
 fn started(receipt: &Receipt) -> Value {

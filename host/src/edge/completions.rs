@@ -21,7 +21,7 @@ use crate::port::Port;
 use crate::schema::Schema;
 use crate::scope::Scope;
 use crate::session_key::SessionKey;
-use crate::sessions::{Asked, Ended, Origin, OriginKind, Status};
+use crate::sessions::{Asked, Ended, Status};
 
 /// Of a conversation that a client repeats, no more than this is told again.
 const TOLD_CHARS_MAX: usize = 64_000;
@@ -185,17 +185,9 @@ fn message_of(context: &Context, agent: &AgentId, asked: &Completion) -> Result<
         instructions.push(format!("The conversation so far:\n\n{}", told.chars().skip(skip).collect::<String>()));
     }
     instructions.retain(|text| !text.is_empty());
-    let origin = Origin { kind: OriginKind::ExternalUser, ..Origin::default() };
     Ok(Asked {
-        key,
-        method: "v1.chat.completions",
-        session,
-        text: asked.messages[last].text(),
-        origin,
-        chain: None,
-        model: None,
-        time_ms: None,
         instructions: (!instructions.is_empty()).then(|| instructions.join("\n\n")),
+        ..Asked::new(key, "v1.chat.completions", session, asked.messages[last].text())
     })
 }
 

@@ -9,9 +9,9 @@ use super::openapi;
 use super::params::{Given, Named, Param, bad, check_category};
 use super::table::Caller;
 use super::table::change;
-use super::{Access, Context, ErrorShape, Refusal, Routes, body, follow};
+use super::{Access, Context, ErrorShape, Refusal, Routes, body, follow, jobs};
 use crate::config::{Agent, Category};
-use crate::monitor::{EventsQuery, OverrideError, QueryError, SessionsQuery, workspace};
+use crate::monitor::{EventsQuery, OverrideError, QueryError, SessionsQuery};
 use crate::port::Port;
 use crate::scope::Scope;
 
@@ -40,7 +40,7 @@ pub(super) const SESSIONS: &[Param] = &[
     Param::Limit,
 ];
 pub(super) const STATS: &[Param] = &[Param::Days];
-pub(super) const JOBS: &[Param] = &[Param::JobStatus, Param::Limit];
+pub(super) const JOBS: &[Param] = &[Param::JobStatus, Param::JobCursor, Param::Limit];
 
 pub(super) fn routes(routes: Routes) -> Routes {
     const ALL: &[Port] = &Port::ALL;
@@ -51,8 +51,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get("/api/work-sessions", Access::Watching, ALL, sessions)
         .get("/api/work-sessions/{id}", Access::Watching, ALL, session)
         .patch("/api/work-sessions/{id}/category", Access::Needs(Scope::Write), ALL, set_category)
-        .get("/api/jobs", Access::Watching, ALL, jobs)
-        .get("/api/jobs/{id}", Access::Watching, ALL, job)
+        .get("/api/jobs", Access::Watching, ALL, jobs::page)
+        .get("/api/jobs/{id}", Access::Watching, ALL, jobs::one)
         .get("/api/stats", Access::Watching, ALL, stats)
         .get("/api/openapi.json", Access::Watching, ALL, document)
         .get("/ws", Access::Watching, ALL, follow::follow)
@@ -228,23 +228,6 @@ fn agent_row(agent: &Agent, is_default: bool) -> Value {
         "team": agent.team,
         "isDefault": is_default,
     })
-}
-
-async fn jobs(State(context): State<Context>, RawQuery(query): RawQuery) -> Answer {
-    let given = Given::parse(JOBS, query.as_deref())?;
-    let (wanted, limit, dir) = (given.list(Param::JobStatus)?, given.limit()?, context.watched.jobs());
-    let mut rows = read(move || workspace::jobs(&dir)).await?;
-    rows.retain(|job| wanted.is_empty() || wanted.iter().any(|status| job["status"] == *status));
-    rows.truncate(limit);
-    Ok(Json(json!({ "jobs": rows })))
-}
-
-async fn job(State(context): State<Context>, Named(id): Named<String>, RawQuery(query): RawQuery) -> Answer {
-    Given::parse(&[], query.as_deref())?;
-    let dir = context.watched.jobs();
-    let rows = read(move || workspace::jobs(&dir)).await?;
-    let found = rows.into_iter().find(|job| job["jobId"] == id);
-    found.map(Json).ok_or_else(|| no_such("job", &id))
 }
 
 /// Files are read where waiting for a disk holds nobody up.

@@ -37,6 +37,7 @@ pub(super) enum Param {
     Since,
     EventCursor,
     SessionCursor,
+    JobCursor,
     Limit,
     Days,
     JobStatus,
@@ -59,7 +60,7 @@ impl Param {
             Self::Job => "jobId",
             Self::Text => "q",
             Self::Since => "since",
-            Self::EventCursor | Self::SessionCursor => "cursor",
+            Self::EventCursor | Self::SessionCursor | Self::JobCursor => "cursor",
             Self::Limit => "limit",
             Self::Days => "days",
         }
@@ -92,7 +93,7 @@ impl Param {
             Self::Since => {
                 "Milliseconds since 1970, an ISO time, or a `nextCursor`: what comes from there on, oldest first."
             }
-            Self::EventCursor | Self::SessionCursor => "`nextCursor` of the page before.",
+            Self::EventCursor | Self::SessionCursor | Self::JobCursor => "`nextCursor` of the page before.",
             Self::Limit => "How many rows at most. A page may be shorter although more follows: `nextCursor` tells.",
             Self::Days => "How many days, up to today.",
         };
@@ -106,7 +107,7 @@ impl Param {
             }
             Self::WorkSession | Self::Task | Self::Job => json!({ "type": "string", "minLength": 1, "maxLength": 256 }),
             Self::Text => json!({ "type": "string", "minLength": 1, "maxLength": TEXT_CHARS_MAX }),
-            Self::Since | Self::EventCursor | Self::SessionCursor => json!({ "type": "string" }),
+            Self::Since | Self::EventCursor | Self::SessionCursor | Self::JobCursor => json!({ "type": "string" }),
             Self::Limit => json!({ "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT }),
             Self::Days => json!({ "type": "integer", "minimum": 1, "maximum": DAYS_MAX, "default": DAYS }),
         };

@@ -11,7 +11,7 @@ use crate::id::{self, AgentId};
 use crate::models;
 use crate::scope::Scope;
 use crate::session_key::SessionKey;
-use crate::sessions::{Asked, History, Origin, Patch, text_of};
+use crate::sessions::{Asked, History, Patch, text_of};
 
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
@@ -263,17 +263,7 @@ async fn create(context: Context, asked: Create) -> Result<Value, ErrorShape> {
         None => None,
         Some(text) => {
             let run_key = asked.idempotency_key.unwrap_or_else(|| id::fresh(now).to_string());
-            let message = Asked {
-                key: run_key,
-                method: "sessions.create",
-                session: key.clone(),
-                text,
-                origin: Origin::default(),
-                chain: None,
-                model: None,
-                time_ms: None,
-                instructions: None,
-            };
+            let message = Asked::new(run_key, "sessions.create", key.clone(), text);
             Some(context.sessions.accept(message).await?.run)
         }
     };

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use chela_flow::Used;
+
 use super::record::{DayUsage, Ended, Run, Session, Step};
 use crate::clock::Timestamp;
+use crate::id::AgentId;
 use crate::session_key::SessionKey;
 
 /// How a run stands.
@@ -80,6 +83,18 @@ pub(super) struct State {
     pub(super) order: u64,
     /// By agent and day.
     pub(super) usage: HashMap<String, DayUsage>,
+    /// What chains have taken, and when they were last heard of.
+    pub(super) chains: HashMap<String, (Used, Timestamp)>,
+    /// Agents that answer several conversations at once.
+    slots: HashMap<AgentId, Slots>,
+}
+
+/// Conversations of one agent beside each other.
+#[derive(Default)]
+struct Slots {
+    running: usize,
+    /// Lanes that may go on once a slot is free, in the order in which they could have.
+    held: VecDeque<SessionKey>,
 }
 
 impl State {
@@ -89,8 +104,18 @@ impl State {
 
     /// Puts a run at the end of its lane.
     pub(super) fn push(&mut self, live: Arc<Live>) {
+        let accepted = &live.run.accepted;
+        self.count(&accepted.chain.id, 1, 0, accepted.at);
         self.live.insert(live.id().to_owned(), live.clone());
         self.lanes.entry(live.key.clone()).or_default().waiting.push_back(live);
+    }
+
+    /// Counts what a chain takes.
+    pub(super) fn count(&mut self, chain: &str, messages: u64, tokens: u64, at: Timestamp) {
+        let (used, last) = self.chains.entry(chain.to_owned()).or_insert((Used::default(), at));
+        used.messages += messages;
+        used.tokens += tokens;
+        *last = (*last).max(at);
     }
 
     /// Takes a run out that never ran.
@@ -116,13 +141,21 @@ impl State {
         !self.ready.is_empty()
     }
 
-    /// The next run that may begin; it runs from now on.
-    pub(super) fn begin(&mut self, now: Timestamp) -> Option<Arc<Live>> {
+    /// The next run that may begin; it runs from now on. `slots` tells how many conversations an agent answers at once.
+    pub(super) fn begin(&mut self, now: Timestamp, slots: impl Fn(&AgentId) -> usize) -> Option<Arc<Live>> {
         while let Some(key) = self.ready.pop_front() {
             let Some(lane) = self.lanes.get_mut(&key) else { continue };
             let next = lane.waiting.front().is_some_and(|live| live.is_queued());
             if lane.running.is_some() || !next {
                 continue;
+            }
+            if key.is_slot() {
+                let taken = self.slots.entry(key.agent.clone()).or_default();
+                if taken.running >= slots(&key.agent) {
+                    taken.held.push_back(key);
+                    continue;
+                }
+                taken.running += 1;
             }
             let live = lane.waiting.pop_front()?;
             lane.running = Some(live.clone());
@@ -133,19 +166,36 @@ impl State {
     }
 
     /// A run has ended: its lane goes on.
-    pub(super) fn end(&mut self, live: &Live, ended: Arc<Ended>) {
+    pub(super) fn end(&mut self, live: &Live, ended: Arc<Ended>, slots: usize) {
         self.live.remove(live.id());
         let accepted = &live.run.accepted;
+        let usage = &ended.usage;
+        let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
+        self.count(&accepted.chain.id, 0, tokens, ended.at);
         self.past.insert(accepted.id.clone(), (live.key.clone(), accepted.method.clone(), ended.at));
         if let Some(lane) = self.lanes.get_mut(&live.key) {
             match &lane.running {
-                Some(running) if running.id() == live.id() => lane.running = None,
+                Some(running) if running.id() == live.id() => {
+                    lane.running = None;
+                    self.free_slot(&live.key, slots);
+                }
                 _ => lane.waiting.retain(|other| other.id() != live.id()),
             }
         }
         self.mark_ready(&live.key);
         self.tidy(&live.key);
         live.progress.send_replace(Progress::Ended(ended));
+    }
+
+    /// A conversation has made room for the next ones of its agent.
+    fn free_slot(&mut self, key: &SessionKey, slots: usize) {
+        let Some(taken) = self.slots.get_mut(&key.agent).filter(|_| key.is_slot()) else { return };
+        taken.running = taken.running.saturating_sub(1);
+        let free = slots.saturating_sub(taken.running).min(taken.held.len());
+        self.ready.extend(taken.held.drain(..free));
+        if taken.running == 0 && taken.held.is_empty() {
+            self.slots.remove(&key.agent);
+        }
     }
 
     fn tidy(&mut self, key: &SessionKey) {

@@ -1,5 +1,6 @@
 //! What the journal keeps of sessions and runs. A recorded step is never done again.
 
+pub use chela_flow::Chain;
 use chela_model::{Answer, Usage};
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +70,9 @@ pub struct Origin {
     pub source_channel: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_tool: Option<String>,
+    /// What a model is told in front of it, where that is more than whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -80,13 +84,21 @@ pub enum OriginKind {
     InternalSystem,
 }
 
-/// The messages that one message has caused, however many agents they went through.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a message between agents is a part of; what its run begins inherits it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Chain {
-    pub id: String,
-    /// Forwards from agent to agent since it began.
-    pub hop: u32,
+pub struct Part {
+    pub work_session_id: String,
+    pub conversation_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    pub depth: u32,
+    /// How many sub-agents deep it is.
+    #[serde(default)]
+    pub spawns: u32,
+    /// The flow whose message this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
 }
 
 /// A message that was accepted; it never changes.
@@ -106,6 +118,8 @@ pub struct Accepted {
     #[serde(default)]
     pub origin: Origin,
     pub chain: Chain,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,6 +165,9 @@ pub struct Ended {
     /// `rate_limit`, `context_length` and such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_kind: Option<String>,
+    /// It may go better another time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub transient: bool,
     pub stop: String,
     #[serde(default)]
     pub usage: Usage,

@@ -145,6 +145,9 @@ fn call_of(part: &Value) -> Option<ToolCall> {
 /// A text with its origin said, so that a model takes no other's words for a person's of this deployment.
 fn marked(row: &Value, text: String) -> String {
     let origin = &row["provenance"];
+    if let Some(note) = origin["note"].as_str() {
+        return format!("[{note}]\n{text}");
+    }
     match origin["kind"].as_str() {
         Some("inter_session") => {
             let from = origin["sourceSessionKey"].as_str().unwrap_or("another session");

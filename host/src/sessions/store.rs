@@ -20,6 +20,8 @@ use crate::session_key::SessionKey;
 /// Rows of one prompt at most, however short they are.
 const CONTEXT_ROWS_MAX: usize = 2_000;
 const DAY_MS: u64 = 86_400_000;
+/// A chain that was not heard of for so long has ended by its age.
+const CHAIN_MS: u64 = 8 * DAY_MS;
 /// Results that are kept for one session.
 const PAST_OF_SESSION_MAX: usize = 100_000;
 
@@ -95,6 +97,9 @@ pub(super) fn rebuild(options: &Options, mut found: Found) -> Result<(State, Opt
     for (key, mut run, steps) in runs {
         state.order = state.order.max(run.accepted.order);
         if let Some(ended) = &run.ended {
+            let usage = &ended.usage;
+            let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
+            state.count(&run.accepted.chain.id, 1, tokens, ended.at);
             state.past.insert(run.accepted.id.clone(), (key, run.accepted.method.clone(), ended.at));
             continue;
         }
@@ -402,6 +407,8 @@ impl Handle {
             let state = self.0.state();
             state.usage.keys().filter(|key| key.rsplit(':').next().is_some_and(|day| *day < *oldest)).cloned().collect()
         };
+        let forgotten = Timestamp(self.0.options.clock.now().0.saturating_sub(CHAIN_MS));
+        self.0.state().chains.retain(|_, (_, last)| *last > forgotten);
         let mut transaction = Transaction::default();
         for day in &days {
             journal::drop_record(&mut transaction, record::USAGE, day)?;

@@ -7,7 +7,7 @@ use chela_model::Usage;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::lanes::{Live, Place, Progress};
+use super::lanes::{Live, Place, Progress, State};
 use super::record::{self, Accepted, Chain, Ended, LastRun, Run, Session, Status, Step};
 use super::{Asked, Error, Handle, KEY_BYTES_MAX, RESUMED_MAX, Receipt, Shared, Work, rows};
 use crate::clock::Timestamp;
@@ -22,14 +22,47 @@ const END_AGAIN: Duration = Duration::from_secs(1);
 impl Handle {
     /// Accepts a message: once this answers, it runs whatever happens. The same key again is the same run.
     pub async fn accept(&self, asked: Asked) -> Result<Receipt, Error> {
-        let shared = &self.0;
-        let bad = |byte: u8| byte.is_ascii_control();
-        if asked.key.is_empty() || asked.key.len() > KEY_BYTES_MAX || asked.key.bytes().any(bad) {
-            return Err(Error::BadKey);
-        }
+        self.check(&asked)?;
         if let Some(receipt) = self.known(&asked).await? {
             return Ok(receipt);
         }
+        self.may_take(&asked)?;
+        let now = self.0.options.clock.now();
+        let (mut taken, _) = self.take(std::slice::from_ref(&asked), Transaction::default(), now).await?;
+        match taken.pop() {
+            Some(live) => Ok(Receipt {
+                run: asked.key,
+                session: live.key.clone(),
+                accepted_at: now,
+                again: false,
+                progress: Progress::Queued,
+            }),
+            // Somebody else came with the same key in between.
+            None => self.known(&asked).await?.ok_or(Error::Stopping),
+        }
+    }
+
+    /// Accepts messages together with other records: all of it is durable, or nothing. A message whose key is known is there already.
+    /// Gives the number of the transaction.
+    pub async fn accept_with(&self, asked: &[Asked], records: Transaction) -> Result<u64, Error> {
+        for asked in asked {
+            self.check(asked)?;
+            self.may_take(asked)?;
+        }
+        let (_, seq) = self.take(asked, records, self.0.options.clock.now()).await?;
+        Ok(seq)
+    }
+
+    fn check(&self, asked: &Asked) -> Result<(), Error> {
+        let bad = |byte: u8| byte.is_ascii_control();
+        match asked.key.is_empty() || asked.key.len() > KEY_BYTES_MAX || asked.key.bytes().any(bad) {
+            true => Err(Error::BadKey),
+            false => Ok(()),
+        }
+    }
+
+    fn may_take(&self, asked: &Asked) -> Result<(), Error> {
+        let shared = &self.0;
         if shared.closed.is_cancelled() {
             return Err(Error::Stopping);
         }
@@ -41,38 +74,51 @@ impl Handle {
         if asked.text.len() > runs.message_bytes {
             return Err(Error::TooLong { bytes: asked.text.len(), max: runs.message_bytes });
         }
-        let now = shared.options.clock.now();
-        let (live, submitted) = match self.enqueue(&asked, now, runs.queue)? {
-            Queued::New(live, submitted) => (live, submitted),
-            // Somebody else came with the same key in between.
-            Queued::There => return self.known(&asked).await?.ok_or(Error::Stopping),
-        };
+        Ok(())
+    }
+
+    /// Puts messages into their lanes and into the journal, with other records, and tells whoever waits. Gives those that are new.
+    async fn take(
+        &self,
+        asked: &[Asked],
+        records: Transaction,
+        now: Timestamp,
+    ) -> Result<(Vec<Arc<Live>>, u64), Error> {
+        let shared = &self.0;
+        let queue_max = shared.options.settings.current().config.runs.queue;
+        let (taken, submitted) = self.enqueue(asked, records, now, queue_max)?;
+        let Some(submitted) = submitted else { return Ok((taken, 0)) };
         let committed = submitted.done().await;
         let mut state = shared.state();
-        if let Err(error) = committed {
-            state.remove(&live);
-            live.progress.send_replace(Progress::Lost);
-            return Err(error.into());
-        }
-        live.progress.send_if_modified(|progress| {
-            // Somebody may have stopped it meanwhile.
-            let is_new = matches!(progress, Progress::Committing);
-            if is_new {
-                *progress = Progress::Queued;
+        let seq = match committed {
+            Ok(seq) => seq,
+            Err(error) => {
+                for live in &taken {
+                    state.remove(live);
+                    live.progress.send_replace(Progress::Lost);
+                }
+                return Err(error.into());
             }
-            is_new
-        });
-        state.mark_ready(&live.key);
+        };
+        for live in &taken {
+            live.progress.send_if_modified(|progress| {
+                // Somebody may have stopped it meanwhile.
+                let is_new = matches!(progress, Progress::Committing);
+                if is_new {
+                    *progress = Progress::Queued;
+                }
+                is_new
+            });
+            state.mark_ready(&live.key);
+        }
         drop(state);
-        shared.ready.notify_one();
-        self.tell_session(&live.key, "send", Some(live.id()));
-        Ok(Receipt {
-            run: asked.key,
-            session: live.key.clone(),
-            accepted_at: now,
-            again: false,
-            progress: Progress::Queued,
-        })
+        if !taken.is_empty() {
+            shared.ready.notify_one();
+        }
+        for live in &taken {
+            self.tell_session(&live.key, "send", Some(live.id()));
+        }
+        Ok((taken, seq))
     }
 
     /// What became of a key that came before; waits until that is durable.
@@ -113,45 +159,41 @@ impl Handle {
         receipt(&key, &accepted.method, accepted.at, Progress::Ended(Arc::new(ended)))
     }
 
-    fn enqueue(&self, asked: &Asked, now: Timestamp, queue_max: usize) -> Result<Queued, Error> {
+    fn enqueue(
+        &self,
+        asked: &[Asked],
+        mut transaction: Transaction,
+        now: Timestamp,
+        queue_max: usize,
+    ) -> Result<(Vec<Arc<Live>>, Option<journal::Awaited>), Error> {
         let shared = &self.0;
         let mut state = shared.state();
-        if state.live(&asked.key).is_some() || state.past.contains_key(&asked.key) {
-            return Ok(Queued::There);
+        let is_new = |asked: &&Asked| state.live(&asked.key).is_none() && !state.past.contains_key(&asked.key);
+        let fresh: Vec<&Asked> = asked.iter().filter(is_new).collect();
+        for asked in fresh.iter().filter(|asked| !asked.over_queue) {
+            let waiting = state.lanes.get(&asked.session).map_or(0, |lane| lane.waiting.len());
+            if waiting >= queue_max {
+                return Err(Error::Full { session: asked.session.to_string(), waiting });
+            }
         }
-        let waiting = state.lanes.get(&asked.session).map_or(0, |lane| lane.waiting.len());
-        if waiting >= queue_max {
-            return Err(Error::Full { session: asked.session.to_string(), waiting });
+        let mut made = Vec::with_capacity(fresh.len());
+        for asked in fresh {
+            let session = made.iter().find(|(_, live): &&(Arc<Session>, Arc<Live>)| live.key == asked.session);
+            let session = session.map(|(session, _)| session.clone());
+            made.push(put_message(&mut state, &mut transaction, asked, session, now)?);
         }
-        let mut transaction = Transaction::default();
-        let known = state.sessions.get(&asked.session).cloned();
-        let session = known.clone().unwrap_or_else(|| Arc::new(super::store::new_session(&asked.session, now)));
-        if known.is_none() {
-            journal::put(&mut transaction, record::SESSION, &session.key, &*session)?;
+        if transaction.is_empty() {
+            return Ok((Vec::new(), None));
         }
-        state.order += 1;
-        let accepted = Accepted {
-            id: asked.key.clone(),
-            session: session.key.clone(),
-            session_id: session.id.clone(),
-            order: state.order,
-            method: asked.method.to_owned(),
-            at: now,
-            text: asked.text.clone(),
-            origin: asked.origin.clone(),
-            chain: asked.chain.clone().unwrap_or_else(|| Chain { id: id::fresh(now).to_string(), hop: 0 }),
-            model: asked.model.clone(),
-            time_ms: asked.time_ms,
-            instructions: asked.instructions.clone(),
-        };
-        let run = Run { accepted, resumed: 0, ended: None, settled: false };
-        journal::put(&mut transaction, record::RUN, &run.accepted.id, &run)?;
         // Asked for under the lock: the journal has messages in the order of their lane.
         let submitted = shared.options.journal.submit_async(transaction)?;
-        state.sessions.entry(asked.session.clone()).or_insert(session);
-        let live = Live::new(asked.session.clone(), run, Vec::new(), 0, Progress::Committing);
-        state.push(live.clone());
-        Ok(Queued::New(live, submitted))
+        let mut taken = Vec::with_capacity(made.len());
+        for (session, live) in made {
+            state.sessions.entry(live.key.clone()).or_insert(session);
+            state.push(live.clone());
+            taken.push(live);
+        }
+        Ok((taken, Some(submitted)))
     }
 
     /// Waits until a run may begin; false once the room is closed.
@@ -176,7 +218,8 @@ impl Handle {
             return None;
         }
         let now = shared.options.clock.now();
-        let live = shared.state().begin(now)?;
+        let settings = shared.options.settings.current();
+        let live = shared.state().begin(now, |agent| settings.config.slots_of(agent))?;
         let (steps, rows) = (live.steps.clone(), live.rows);
         Some(Turn { handle: self.clone(), live, steps, started_at: now, rows })
     }
@@ -235,6 +278,16 @@ impl Handle {
         running.is_some_and(|live| live.run.accepted.chain.id == chain)
     }
 
+    /// How a run stands, as it changes; none if it has ended, or nobody knows it.
+    pub fn watch(&self, run: &str) -> Option<tokio::sync::watch::Receiver<Progress>> {
+        self.0.state().live(run).map(|live| live.progress.subscribe())
+    }
+
+    /// What a chain has taken so far.
+    pub fn used_by_chain(&self, chain: &str) -> chela_flow::Used {
+        self.0.state().chains.get(chain).map(|(used, _)| *used).unwrap_or_default()
+    }
+
     /// Tokens that an agent has used today.
     pub fn used_today(&self, agent: &AgentId) -> u64 {
         let day = day_key(agent, self.0.options.clock.now());
@@ -242,9 +295,40 @@ impl Handle {
     }
 }
 
-enum Queued {
-    New(Arc<Live>, journal::Awaited),
-    There,
+/// A message on its way into its lane, and the records that it takes. `made`: its session, where a message before it brought that.
+fn put_message(
+    state: &mut State,
+    transaction: &mut Transaction,
+    asked: &Asked,
+    made: Option<Arc<Session>>,
+    now: Timestamp,
+) -> Result<(Arc<Session>, Arc<Live>), Error> {
+    let known = made.or_else(|| state.sessions.get(&asked.session).cloned());
+    let session = known.clone().unwrap_or_else(|| Arc::new(super::store::new_session(&asked.session, now)));
+    if known.is_none() {
+        journal::put(transaction, record::SESSION, &session.key, &*session)?;
+    }
+    state.order += 1;
+    let begun = || Chain::begin(id::fresh(now).to_string(), asked.session.agent.as_ref(), now.0);
+    let accepted = Accepted {
+        id: asked.key.clone(),
+        session: session.key.clone(),
+        session_id: session.id.clone(),
+        order: state.order,
+        method: asked.method.to_owned(),
+        at: now,
+        text: asked.text.clone(),
+        origin: asked.origin.clone(),
+        chain: asked.chain.clone().unwrap_or_else(begun),
+        part: asked.part.clone(),
+        model: asked.model.clone(),
+        time_ms: asked.time_ms,
+        instructions: asked.instructions.clone(),
+    };
+    let run = Run { accepted, resumed: 0, ended: None, settled: false };
+    journal::put(transaction, record::RUN, &run.accepted.id, &run)?;
+    let live = Live::new(asked.session.clone(), run, Vec::new(), 0, Progress::Committing);
+    Ok((session, live))
 }
 
 fn day_key(agent: &AgentId, now: Timestamp) -> String {
@@ -272,6 +356,16 @@ pub struct Sum {
     pub provider: String,
     pub model: String,
     pub answers: u32,
+}
+
+/// Why a run came to no answer.
+#[derive(Clone, Debug)]
+pub struct Wrong {
+    pub said: String,
+    /// `rate_limit`, `context_length` and such.
+    pub kind: Option<String>,
+    /// It may go better another time.
+    pub transient: bool,
 }
 
 impl Turn {
@@ -361,8 +455,8 @@ impl Turn {
 
     /// Ends a run that no model was asked for.
     pub async fn end(self, steps: Vec<Step>, status: Status, said: &str) -> Result<Arc<Ended>, Error> {
-        let error = Some((said.to_owned(), None));
-        self.end_with(steps, status, String::new(), error, "rpc", Sum::default()).await
+        let wrong = Wrong { said: said.to_owned(), kind: None, transient: false };
+        self.end_with(steps, status, String::new(), Some(wrong), "rpc", Sum::default()).await
     }
 
     /// Records the last steps and the end, in one.
@@ -371,13 +465,14 @@ impl Turn {
         mut steps: Vec<Step>,
         status: Status,
         reply: String,
-        error: Option<(String, Option<String>)>,
+        wrong: Option<Wrong>,
         stop: &str,
         sum: Sum,
     ) -> Result<Arc<Ended>, Error> {
         let shared = self.handle.0.clone();
         let now = shared.options.clock.now();
-        let (error, error_kind) = error.unzip();
+        let transient = wrong.as_ref().is_some_and(|wrong| wrong.transient);
+        let (error, error_kind) = wrong.map(|wrong| (wrong.said, wrong.kind)).unzip();
         let mut ended = Ended {
             status,
             started_at: self.started_at,
@@ -385,6 +480,7 @@ impl Turn {
             reply,
             error,
             error_kind: error_kind.flatten(),
+            transient,
             stop: stop.to_owned(),
             usage: sum.usage,
             context_tokens: sum.context_tokens,
@@ -422,7 +518,8 @@ impl Turn {
         let count = u32::try_from(self.steps.len()).unwrap_or(u32::MAX);
         shared.writer.ask(Work::Ended { run: Box::new(run), steps: count, path }).await;
         let ended = Arc::new(ended);
-        shared.state().end(&self.live, ended.clone());
+        let slots = shared.options.settings.current().config.slots_of(&self.live.key.agent);
+        shared.state().end(&self.live, ended.clone(), slots);
         shared.ready.notify_one();
         self.handle.tell_session(&self.live.key, "end", Some(self.live.id()));
         Ok(ended)

@@ -8,16 +8,17 @@ use serde_json::{Map, Value, json};
 
 use super::{Call, Options};
 use crate::bus::data;
+use crate::jobs::{self, Begun, Cause, Reply};
 use crate::schema::Schema;
 use crate::session_key::SessionKey;
-use crate::sessions::{Asked, Chain, History, Origin, OriginKind, Progress, Status, text_of};
+use crate::sessions::{History, text_of};
 use crate::tasks::ToolSpec;
 
 /// How long a send waits for the reply unless it says otherwise.
 const WAIT_S: u64 = 30;
 const WAIT_S_MAX: u64 = 3_600;
-/// Forwards from agent to agent that one message may cause, one after the other.
-const HOPS_MAX: u32 = 8;
+/// The longest run of a sub-agent that may be asked for; the limits of runs stand over it.
+const RUN_S_MAX: u64 = 86_400;
 const ROWS_MAX: usize = 50;
 const REPLY_CHARS_MAX: usize = 16_000;
 
@@ -26,6 +27,12 @@ pub(super) const TOOLS: &[ToolSpec] = &[
         name: "sessions_send",
         description: "Send a message to another agent and wait for its reply (timeoutSeconds 0: do not wait).",
         schema: Schema::of::<Send>,
+        reads: false,
+    },
+    ToolSpec {
+        name: "sessions_spawn",
+        description: "Start a sub-agent on a task of its own; its result comes to you as a message.",
+        schema: Schema::of::<Spawn>,
         reads: false,
     },
     ToolSpec {
@@ -62,6 +69,32 @@ struct Send {
     #[serde(default)]
     #[schemars(range(max = WAIT_S_MAX))]
     timeout_seconds: Option<u64>,
+    /// Goes on with this conversation
+    #[serde(default)]
+    conversation_id: Option<String>,
+    #[serde(default)]
+    parent_conversation_id: Option<String>,
+    #[serde(default)]
+    work_session_id: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Spawn {
+    /// What it is to do and report
+    #[schemars(length(min = 1))]
+    task: String,
+    /// Whose sub-agent; else your own
+    #[serde(default)]
+    agent_id: Option<String>,
+    #[serde(default)]
+    #[schemars(length(max = 200))]
+    label: Option<String>,
+    #[serde(default)]
+    #[schemars(range(max = RUN_S_MAX))]
+    run_timeout_seconds: Option<u64>,
+    #[serde(default)]
+    work_session_id: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -85,17 +118,19 @@ pub(super) async fn run(options: &Options, call: &Call, tool: &str, args: Map<St
     let done = match tool {
         "sessions_send" => match serde_json::from_value(args) {
             Ok(send) => self::send(options, call, send).await,
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(Refused::said(error)),
         },
-        "sessions_list" => {
-            serde_json::from_value(args).map(|asked| list(options, asked)).map_err(|error| error.to_string())
-        }
+        "sessions_spawn" => match serde_json::from_value(args) {
+            Ok(spawn) => self::spawn(options, call, spawn).await,
+            Err(error) => Err(Refused::said(error)),
+        },
+        "sessions_list" => serde_json::from_value(args).map(|asked| list(options, asked)).map_err(Refused::said),
         _ => match serde_json::from_value(args) {
-            Ok(asked) => read(options, asked).await,
-            Err(error) => Err(error.to_string()),
+            Ok(asked) => read(options, asked).await.map_err(Refused::said),
+            Err(error) => Err(Refused::said(error)),
         },
     };
-    done.unwrap_or_else(|said| data(json!({ "success": false, "status": "error", "error": said })))
+    done.unwrap_or_else(|Refused { status, said }| data(json!({ "success": false, "status": status, "error": said })))
 }
 
 fn list(options: &Options, asked: List) -> Map<String, Value> {
@@ -118,79 +153,104 @@ async fn read(options: &Options, asked: Read) -> Result<Map<String, Value>, Stri
     Ok(data(json!({ "success": true, "messages": rows })))
 }
 
-async fn send(options: &Options, call: &Call, send: Send) -> Result<Map<String, Value>, String> {
-    let target = target_of(options, &send)?;
-    if target == call.session {
-        return Err("this is your own session; a message to yourself would wait for itself".into());
-    }
-    let chain = match &call.run {
-        Some(run) if run.chain.hop >= HOPS_MAX => {
-            return Err(format!(
-                "this message was forwarded {} times already (chain {}), which is as often as may; answer instead",
-                run.chain.hop, run.chain.id
-            ));
-        }
-        Some(run) => Some(Chain { id: run.chain.id.clone(), hop: run.chain.hop + 1 }),
-        None => None,
-    };
-    let key = match &call.run {
-        // Keys of long chains would grow with every hop.
-        Some(run) => blake3::hash(format!("{}:{}", run.run, run.call).as_bytes()).to_hex()[..32].to_owned(),
-        None => crate::id::fresh(options.clock.now()).to_string(),
-    };
-    let deadlock = call.run.as_ref().is_some_and(|run| options.sessions.holds(&target, &run.chain.id));
-    let origin = Origin {
-        kind: OriginKind::InterSession,
-        source_session_key: Some(call.session.to_string()),
-        source_channel: None,
-        source_tool: Some("sessions_send".into()),
-    };
-    let asked = Asked {
-        key,
-        method: "sessions_send",
-        session: target.clone(),
-        text: send.message,
-        origin,
-        chain,
-        model: None,
-        time_ms: None,
-        instructions: None,
-    };
-    let receipt = options.sessions.accept(asked).await.map_err(|error| error.to_string())?;
-    let told = |status: &str, rest: Value| {
-        let mut answer = data(
-            json!({ "success": status != "error", "status": status, "runId": receipt.run, "sessionKey": target.to_string() }),
-        );
-        answer.extend(data(rest));
-        answer
-    };
+async fn send(options: &Options, call: &Call, send: Send) -> Result<Map<String, Value>, Refused> {
+    let (target, to_agent) = target_of(options, &send)?;
     let wait = send.timeout_seconds.unwrap_or(WAIT_S);
-    if deadlock {
-        return Ok(told("accepted", json!({ "reason": "would_deadlock" })));
+    let asked = jobs::Send {
+        from: call.session.clone(),
+        cause: call.run.as_ref().map(cause),
+        target,
+        to_agent,
+        message: send.message,
+        wait: Duration::from_secs(wait),
+        conversation_id: send.conversation_id,
+        parent_conversation_id: send.parent_conversation_id,
+        work_session_id: send.work_session_id,
+    };
+    let begun = options.jobs.send(asked).await?;
+    if begun.would_deadlock {
+        return Ok(told(&begun, "accepted", json!({ "reason": "would_deadlock" })));
     }
     if wait == 0 {
-        let state = if matches!(receipt.progress, Progress::Running { .. }) { "running" } else { "queued" };
-        return Ok(told("accepted", json!({ "targetDisposition": state })));
+        let key = SessionKey::parse(&begun.job.target_session_key).ok();
+        let ahead = key.map(|key| options.sessions.waiting(&key).len()).unwrap_or_default();
+        let state = if ahead == 0 { "running" } else { "queued" };
+        return Ok(told(&begun, "accepted", json!({ "targetDisposition": state, "queued": ahead })));
     }
-    let ended = tokio::select! {
-        ended = options.sessions.ended(&receipt.run) => ended.map_err(|error| error.to_string())?,
-        () = options.clock.sleep(Duration::from_secs(wait)) => None,
-    };
-    Ok(match ended {
-        None => told(
-            "timeout",
-            json!({ "error": format!("no reply within {wait} s; it still runs"), "sentBeforeError": true }),
-        ),
-        Some(ended) if ended.status == Status::Ok && ended.reply.trim().is_empty() => told("no_reply", json!({})),
-        Some(ended) if ended.status == Status::Ok => told("ok", json!({ "reply": cut(&ended.reply) })),
-        Some(ended) => told("error", json!({ "error": ended.error, "sentBeforeError": true })),
+    Ok(match options.jobs.first_reply(&begun.job).await? {
+        Reply::NotYet => {
+            let said = format!("no reply within {wait} s; it still runs, and you hear of it when it fails");
+            told(&begun, "timeout", json!({ "error": said, "sentBeforeError": true }))
+        }
+        Reply::Answered(reply) if reply.trim().is_empty() => told(&begun, "no_reply", json!({})),
+        Reply::Answered(reply) => told(&begun, "ok", json!({ "reply": reply })),
+        Reply::Failed { error, .. } => told(&begun, "error", json!({ "error": error, "sentBeforeError": true })),
     })
 }
 
-fn target_of(options: &Options, send: &Send) -> Result<SessionKey, String> {
+async fn spawn(options: &Options, call: &Call, spawn: Spawn) -> Result<Map<String, Value>, Refused> {
+    let agent = match &spawn.agent_id {
+        Some(id) => id.parse().map_err(|error: crate::id::BadAgentId| Refused::said(error))?,
+        None => call.session.agent.clone(),
+    };
+    let asked = jobs::Spawn {
+        from: call.session.clone(),
+        cause: call.run.as_ref().map(cause),
+        agent,
+        task: spawn.task,
+        label: spawn.label,
+        run_timeout: spawn.run_timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+        work_session_id: spawn.work_session_id,
+    };
+    let begun = options.jobs.spawn(asked).await?;
+    let mut answer = told(&begun, "accepted", json!({}));
+    answer.insert("childSessionKey".into(), json!(begun.job.target_session_key));
+    answer.insert("note".into(), json!("its result comes to you as a message of its own"));
+    Ok(answer)
+}
+
+fn cause(run: &super::InRun) -> Cause {
+    Cause { run: run.run.clone(), call: run.call.clone(), chain: run.chain.clone(), part: run.part.clone() }
+}
+
+fn told(begun: &Begun, status: &str, rest: Value) -> Map<String, Value> {
+    let job = &begun.job;
+    let mut answer = data(json!({
+        "success": status != "error", "status": status, "runId": job.run_id, "sessionKey": job.target_session_key,
+        "conversationId": job.conversation_id, "workSessionId": job.work_session_id,
+    }));
+    answer.extend(data(rest));
+    answer
+}
+
+/// A call that sent nothing.
+struct Refused {
+    status: &'static str,
+    said: String,
+}
+
+impl Refused {
+    fn said(said: impl ToString) -> Self {
+        Self { status: "error", said: said.to_string() }
+    }
+}
+
+impl From<jobs::Error> for Refused {
+    fn from(error: jobs::Error) -> Self {
+        let status = if matches!(error, jobs::Error::Forbidden { .. }) { "forbidden" } else { "error" };
+        Self { status, said: error.to_string() }
+    }
+}
+
+/// The session that is meant, and whether its agent was named alone.
+fn target_of(options: &Options, send: &Send) -> Result<(SessionKey, bool), Refused> {
     let named: Vec<&String> = [&send.session_key, &send.agent_id, &send.target].into_iter().flatten().collect();
-    match (named.as_slice(), &send.label) {
-        ([name], None) => SessionKey::parse(name).map_err(|error| error.to_string()),
+    let found = match (named.as_slice(), &send.label) {
+        ([name], None) => {
+            let key = SessionKey::parse(name).map_err(Refused::said)?;
+            let alone = key.is_main() && !name.contains(":main");
+            return Ok((key, alone));
+        }
         ([], Some(label)) => {
             let all = options.sessions.list();
             let mut fits = all.iter().filter(|(_, session)| session.label.as_deref() == Some(label));
@@ -201,7 +261,8 @@ fn target_of(options: &Options, send: &Send) -> Result<SessionKey, String> {
             }
         }
         _ => Err("name one target: agentId, sessionKey or label".into()),
-    }
+    };
+    found.map(|key| (key, false)).map_err(Refused::said)
 }
 
 fn cut(text: &str) -> String {

@@ -14,7 +14,7 @@ use chela::client::Client;
 use chela::journal::{self, Transaction};
 use chela::layout::StateDir;
 use chela::session_key::SessionKey;
-use chela::sessions::{Asked, Origin};
+use chela::sessions::Asked;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -199,17 +199,7 @@ async fn runs(app: &chela::app::App) -> Result<Vec<Duration>> {
             let agent = "seum".parse().map_err(|error| anyhow!("{error}"))?;
             let session =
                 SessionKey::of(agent, &format!("direct:{}", nth % SESSIONS)).map_err(|error| anyhow!("{error}"))?;
-            let asked = Asked {
-                key: format!("bench-{nth}"),
-                method: "bench",
-                session,
-                text: "good morning".into(),
-                origin: Origin::default(),
-                chain: None,
-                model: None,
-                time_ms: None,
-                instructions: None,
-            };
+            let asked = Asked::new(format!("bench-{nth}"), "bench", session, "good morning".into());
             let receipt = sessions.accept(asked).await.map_err(|error| anyhow!("{error}"))?;
             sessions.ended(&receipt.run).await.map_err(|error| anyhow!("{error}"))?;
             Ok(())

@@ -1,0 +1,263 @@
+//! Flows between agents: each is a job, on record before its first message is, moved only by `chela_flow::step`.
+//! Owns the records of jobs, their readable files and the outbox. Keeps true: a job that was acknowledged ends, once; a turn that was answered
+//! is never asked again; a finished job never changes. Never: asks a model, or decides what a flow does next.
+
+mod begin;
+mod drive;
+mod files;
+mod house;
+mod import;
+mod list;
+mod store;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chela_flow::{Job, Rules, Status};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::bus::Bus;
+use crate::clock::{Clock, Timestamp};
+use crate::config::{Config, Language};
+use crate::journal;
+use crate::layout::StateDir;
+use crate::metrics::Metrics;
+use crate::monitor;
+use crate::sessions;
+use crate::settings;
+use crate::tasks;
+
+use files::Files;
+use house::Told;
+
+pub use begin::{Begun, Cause, Reply, Send, Spawn};
+pub use list::{Asked, Listed};
+pub use store::{Found, read};
+
+/// Requests about one job that may wait.
+const ASKS_MAX: usize = 8;
+/// How long drivers may take to let go when the gateway stops.
+const LET_GO: Duration = Duration::from_secs(2);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "{from} may not send to {to}: `tools.agentToAgent` of the configuration says who may; add {to} or `{from}->{to}` to `allow`"
+    )]
+    Forbidden { from: String, to: String },
+    #[error("no agent has the id {0:?}; `chela agents` lists them")]
+    UnknownAgent(String),
+    #[error("there is no session {0}; `sessions_list` tells which there are, and an agent's id alone is its main session")]
+    NoSession(String),
+    #[error("this is your own session; a message to yourself would wait for itself")]
+    OwnSession,
+    #[error("the message is empty; say what is wanted")]
+    Empty,
+    #[error("{what} has 1 to 128 letters, digits or `-_.:`")]
+    BadId { what: &'static str },
+    #[error(transparent)]
+    Chain(#[from] chela_flow::Refused),
+    #[error("sub-agents may be {max} deep (`a2a.spawn.depth`), and this would be one more; do it yourself")]
+    TooDeep { max: u32 },
+    #[error("{max} sub-agents work for this session already (`a2a.spawn.children`); wait until one has ended")]
+    TooMany { max: usize },
+    #[error("no job has the id {0:?}; `chela jobs` lists them")]
+    NoJob(String),
+    #[error("job {id} is {status} and does not change any more{advice}")]
+    Finished { id: String, status: &'static str, advice: &'static str },
+    #[error("job {id} is {status}; only one that came to nothing is tried again")]
+    NotOver { id: String, status: &'static str },
+    #[error("the cursor is not one that this list gave; ask without it")]
+    BadCursor,
+    #[error("the gateway is stopping; send it again when it is back")]
+    Stopping,
+    #[error(transparent)]
+    Sessions(#[from] sessions::Error),
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+}
+
+impl Error {
+    /// Whether the one who asks can mend it.
+    pub fn is_callers(&self) -> bool {
+        match self {
+            Self::Stopping | Self::Journal(_) => false,
+            Self::Sessions(error) => error.is_callers(),
+            _ => true,
+        }
+    }
+}
+
+/// What a room is built from.
+pub struct Options {
+    pub dir: StateDir,
+    pub clock: Clock,
+    pub bus: Bus,
+    pub metrics: Metrics,
+    pub settings: settings::Handle,
+    pub journal: journal::Handle,
+    pub monitor: monitor::Handle,
+    pub tasks: tasks::Handle,
+    pub sessions: sessions::Handle,
+}
+
+/// The way to the jobs; cheap to clone.
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+struct Shared {
+    options: Options,
+    state: Mutex<State>,
+    files: Files,
+    told: Told,
+    drivers: TaskTracker,
+    /// Ends drivers without an end: their jobs go on after the next start.
+    cut: CancellationToken,
+}
+
+/// A job that has not ended.
+struct Open {
+    job: watch::Sender<Arc<Job>>,
+    asks: mpsc::Sender<Ask>,
+    /// When something was last recorded of it, in this life of the gateway.
+    touched: Mutex<Duration>,
+}
+
+impl Open {
+    fn now(&self) -> Arc<Job> {
+        self.job.borrow().clone()
+    }
+}
+
+/// What is asked of a driver.
+enum Ask {
+    Cancel { by: String, answer: oneshot::Sender<Arc<Job>> },
+    Stale,
+}
+
+/// What a list needs to know of a job without reading it.
+#[derive(Clone, Debug)]
+struct Brief {
+    status: Status,
+    finished_at: Option<u64>,
+    from: String,
+    to: String,
+    work_session: Option<String>,
+}
+
+impl Brief {
+    fn of(job: &Job) -> Self {
+        Self {
+            status: job.status,
+            finished_at: job.finished_at,
+            from: chela_flow::agent_of(&job.session_key).to_owned(),
+            to: chela_flow::agent_of(&job.target_session_key).to_owned(),
+            work_session: job.work_session_id.clone(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    open: HashMap<String, Arc<Open>>,
+    /// Every job that is kept, by when it was made.
+    all: BTreeMap<(u64, String), Brief>,
+    /// When each job was made.
+    made_at: HashMap<String, u64>,
+    /// The job that a call has made.
+    causes: HashMap<String, String>,
+    /// The conversation of two agents in a work session.
+    conversations: HashMap<(String, String, String), String>,
+    /// The work session of a chain.
+    chains: HashMap<String, String>,
+}
+
+impl State {
+    /// Keeps what is known of a job.
+    fn note(&mut self, job: &Job) {
+        self.all.insert((job.created_at, job.job_id.clone()), Brief::of(job));
+        self.made_at.insert(job.job_id.clone(), job.created_at);
+        if let Some(cause) = &job.cause {
+            self.causes.insert(cause.clone(), job.job_id.clone());
+        }
+        if let Some(work_session) = &job.work_session_id {
+            self.conversations.insert(begin::pair_in(work_session, job), job.conversation_id.clone());
+            self.chains.insert(job.chain.id.clone(), work_session.clone());
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.options.clock.now()
+    }
+
+    fn rules(&self) -> Rules {
+        rules(&self.options.settings.current().config)
+    }
+}
+
+fn rules(config: &Config) -> Rules {
+    Rules {
+        language: match config.a2a.language {
+            Language::Ko => chela_flow::Language::Ko,
+            Language::En => chela_flow::Language::En,
+        },
+        wait_ms: config.a2a.wait_seconds * 1_000,
+        backoff_ms: config.a2a.backoff_ms,
+    }
+}
+
+/// Starts the room. The future resumes what the journal has and keeps house until `stop`.
+pub fn start(options: Options, found: Found, stop: CancellationToken) -> (Handle, impl Future<Output = ()> + Send) {
+    let files = Files::start(options.dir.jobs());
+    let shared = Arc::new(Shared {
+        options,
+        state: Mutex::default(),
+        files,
+        told: Told::new(found.told),
+        drivers: TaskTracker::new(),
+        cut: CancellationToken::new(),
+    });
+    let handle = Handle(shared);
+    let resumed = handle.take_up(found);
+    let keeper = handle.clone();
+    (handle, async move {
+        keeper.resume(resumed).await;
+        keeper.keep_house(stop).await;
+    })
+}
+
+impl Handle {
+    /// Lets go of all jobs; they go on after the next start.
+    pub async fn stop(&self) {
+        self.0.cut.cancel();
+        self.0.drivers.close();
+        if tokio::time::timeout(LET_GO, self.0.drivers.wait()).await.is_err() {
+            tracing::warn!(left = self.0.drivers.len(), "jobs did not let go");
+        }
+        self.note_told().await;
+        self.0.files.stop().await;
+    }
+
+    /// A job as it stands.
+    pub async fn get(&self, id: &str) -> Result<Option<Arc<Job>>, Error> {
+        let open = self.0.state().open.get(id).map(|open| open.now());
+        if open.is_some() {
+            return Ok(open);
+        }
+        if !self.0.state().made_at.contains_key(id) {
+            return Ok(None);
+        }
+        let (journal, id) = (self.0.options.journal.clone(), id.to_owned());
+        let got = tokio::task::spawn_blocking(move || store::get(&journal, &id)).await;
+        Ok(got.map_err(|_| Error::Stopping)??.map(Arc::new))
+    }
+}

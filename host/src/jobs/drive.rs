@@ -1,0 +1,438 @@
+//! The loop of a job: what happens to it goes into `step`, what comes out is committed with the messages it sends, and only then done.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use chela_flow::{Announced, DeliveryState, Effect, Input, Job, Kind, Message, Next, WaitStatus, step};
+use tokio::sync::{mpsc, watch};
+
+use super::house::Ticket;
+use super::store::{self, Late, Outgoing};
+use super::{ASKS_MAX, Ask, Error, Handle, Open, Shared};
+use crate::bus;
+use crate::clock::Timestamp;
+use crate::event::Event;
+use crate::journal::Transaction;
+use crate::session_key::SessionKey;
+use crate::sessions::{self, Asked, Chain, Ended, Origin, OriginKind, Part, Progress, Status};
+
+/// After this a step that the journal did not take is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Events on their way to the disk; until they are there the job takes no further step.
+type Telling = (Ticket, u64, Pin<Box<dyn Future<Output = Result<(), bus::Error>> + Send>>);
+
+pub(super) struct Driver {
+    shared: Arc<Shared>,
+    open: Arc<Open>,
+    asks: mpsc::Receiver<Ask>,
+    telling: Option<Telling>,
+}
+
+/// A step that could not be committed, and will not be.
+enum Stuck {
+    /// The gateway stops; the next start goes on from the step before.
+    Stopping,
+    /// The message cannot be sent; the flow goes on from that.
+    Unsendable(sessions::Error),
+}
+
+impl Driver {
+    /// A driver for a job that has not ended. It is known from now on.
+    pub(super) fn new(shared: &Arc<Shared>, job: Arc<Job>) -> Self {
+        let (asks, inbox) = mpsc::channel(ASKS_MAX);
+        let touched = Mutex::new(shared.options.clock.elapsed());
+        let open = Arc::new(Open { job: watch::Sender::new(job.clone()), asks, touched });
+        let mut state = shared.state();
+        state.note(&job);
+        state.open.insert(job.job_id.clone(), open.clone());
+        drop(state);
+        Self { shared: shared.clone(), open, asks: inbox, telling: None }
+    }
+
+    /// Commits how a new job begins, with its first message.
+    pub(super) async fn begin(&mut self, next: Next) -> Result<(), Error> {
+        match self.commit(next).await {
+            Ok(()) => Ok(()),
+            Err(stuck) => {
+                let id = self.open.now().job_id.clone();
+                let mut state = self.shared.state();
+                state.open.remove(&id);
+                if let Some(made) = state.made_at.remove(&id) {
+                    state.all.remove(&(made, id.clone()));
+                }
+                state.causes.retain(|_, job| *job != id);
+                drop(state);
+                Err(match stuck {
+                    Stuck::Stopping => Error::Stopping,
+                    Stuck::Unsendable(error) => error.into(),
+                })
+            }
+        }
+    }
+
+    /// The job as it stands.
+    pub(super) fn job(&self) -> Arc<Job> {
+        self.open.now()
+    }
+
+    pub(super) fn spawn(self) {
+        let shared = self.shared.clone();
+        shared.drivers.spawn(self.run());
+    }
+
+    async fn run(mut self) {
+        let shared = self.shared.clone();
+        loop {
+            let job = self.open.now();
+            if job.status.is_terminal() {
+                break;
+            }
+            let (input, answer) = tokio::select! {
+                () = shared.cut.cancelled() => return,
+                () = told(&shared, &mut self.telling), if self.telling.is_some() => continue,
+                ask = self.asks.recv() => match ask {
+                    Some(Ask::Cancel { by, answer }) => (Input::Cancel { by }, Some(answer)),
+                    Some(Ask::Stale) => (Input::Stale, None),
+                    None => return,
+                },
+                input = next_input(&shared, &job) => match input {
+                    Some(input) => (input, None),
+                    None => return,
+                },
+            };
+            if !self.apply(&job, input).await {
+                return;
+            }
+            if let Some(answer) = answer {
+                // Whoever asked may be gone; it is cancelled all the same.
+                let _ = answer.send(self.open.now());
+            }
+        }
+        self.finish_telling().await;
+        let job = self.open.now();
+        self.shared.state().open.remove(&job.job_id);
+    }
+
+    /// Takes a step; false when the gateway stops.
+    async fn apply(&mut self, job: &Job, input: Input) -> bool {
+        let (rules, now) = (self.shared.rules(), self.shared.now().0);
+        let Some(next) = step(job, input, &rules, now) else { return true };
+        if !next.durable {
+            let events = events_of(&next, Timestamp(now));
+            self.known(Arc::new(next.job));
+            events.into_iter().for_each(|event| emit(&self.shared, event));
+            return true;
+        }
+        match self.commit(next).await {
+            Ok(()) => true,
+            Err(Stuck::Stopping) => false,
+            Err(Stuck::Unsendable(error)) => {
+                let status = match error {
+                    sessions::Error::UnknownAgent(_) => WaitStatus::NotFound,
+                    _ => WaitStatus::Error,
+                };
+                let input = Input::Failed { status, error: Some(error.to_string()), transient: false };
+                match step(job, input, &rules, now) {
+                    Some(next) => self.commit(next).await.is_ok(),
+                    None => true,
+                }
+            }
+        }
+    }
+
+    /// The job with its messages and its events in one transaction; then what follows from it.
+    async fn commit(&mut self, next: Next) -> Result<(), Stuck> {
+        self.finish_telling().await;
+        let now = self.shared.now();
+        let events = events_of(&next, now);
+        let Next { job, effects, .. } = next;
+        let asked = self.messages(&job, &effects)?;
+        let ticket = self.shared.told.begin();
+        let seq = loop {
+            let records = match records(&job, &effects, &events, now) {
+                Ok(records) => records,
+                Err(error) => {
+                    self.shared.told.end(ticket, 0);
+                    return Err(Stuck::Unsendable(error.into()));
+                }
+            };
+            match self.shared.options.sessions.accept_with(&asked, records).await {
+                Ok(seq) => break seq,
+                Err(error) if error.is_callers() || self.shared.cut.is_cancelled() => {
+                    self.shared.told.end(ticket, 0);
+                    return Err(if error.is_callers() { Stuck::Unsendable(error) } else { Stuck::Stopping });
+                }
+                Err(sessions::Error::Stopping) => {
+                    self.shared.told.end(ticket, 0);
+                    return Err(Stuck::Stopping);
+                }
+                Err(error) => {
+                    tracing::error!(job = job.job_id, error = &error as &dyn std::error::Error, "a step of a job is not recorded yet");
+                    self.shared.options.clock.sleep(AGAIN).await;
+                }
+            }
+        };
+        if effects.iter().any(|effect| matches!(effect, Effect::Tell(told) if told.what == chela_flow::What::JobRetried)) {
+            self.shared.options.metrics.job_retries.inc();
+        }
+        let job = Arc::new(job);
+        self.known(job.clone());
+        events.into_iter().for_each(|event| emit(&self.shared, event));
+        self.telling = Some((ticket, seq, Box::pin(self.shared.options.bus.flushed())));
+        for effect in effects {
+            self.act(&job, effect).await;
+        }
+        Ok(())
+    }
+
+    /// The job stands like this from now on.
+    fn known(&self, job: Arc<Job>) {
+        *self.open.touched.lock().unwrap_or_else(PoisonError::into_inner) = self.shared.options.clock.elapsed();
+        self.shared.state().note(&job);
+        self.shared.files.show(job.clone());
+        self.open.job.send_replace(job);
+    }
+
+    async fn finish_telling(&mut self) {
+        if self.telling.is_some() {
+            told(&self.shared, &mut self.telling).await;
+        }
+    }
+
+    /// The messages of a step. What nobody waits for is left out where there is nobody to read it.
+    fn messages(&self, job: &Job, effects: &[Effect]) -> Result<Vec<Asked>, Stuck> {
+        let settings = self.shared.options.settings.current();
+        let mut asked = Vec::new();
+        for effect in effects {
+            let (message, waits) = match effect {
+                Effect::Send(message) => (message, true),
+                Effect::Notify(message) => (message, false),
+                _ => continue,
+            };
+            let session = SessionKey::parse(&message.session_key).ok();
+            let known = |session: &SessionKey| settings.config.agents.list.iter().any(|agent| agent.id == session.agent);
+            match session.filter(known) {
+                Some(session) => asked.push(self.asked(job, message, session, waits)),
+                None if waits => {
+                    return Err(Stuck::Unsendable(sessions::Error::UnknownAgent(
+                        chela_flow::agent_of(&message.session_key).to_owned(),
+                    )));
+                }
+                None => tracing::warn!(job = job.job_id, session = message.session_key, "nobody is there to be told"),
+            }
+        }
+        Ok(asked)
+    }
+
+    fn asked(&self, job: &Job, message: &Message, session: SessionKey, waits: bool) -> Asked {
+        let origin = Origin {
+            kind: OriginKind::InterSession,
+            source_session_key: Some(message.from.clone()),
+            source_channel: None,
+            source_tool: Some(if job.kind == Kind::Spawn { "sessions_spawn" } else { "sessions_send" }.into()),
+            note: message.note.clone(),
+        };
+        let part = job.work_session_id.clone().map(|work_session_id| Part {
+            work_session_id,
+            conversation_id: job.conversation_id.clone(),
+            task_id: job.task_id.clone(),
+            depth: job.depth,
+            spawns: meta_number(job, "spawns").unwrap_or(0),
+            job_id: Some(job.job_id.clone()),
+        });
+        let first = job.current().is_some_and(|delivery| delivery.turn == 0 && delivery.attempts.is_empty());
+        Asked {
+            origin,
+            chain: Some(Chain { hop: job.chain.hop, ..job.chain.clone() }),
+            part,
+            time_ms: meta_number(job, "runTimeoutMs").map(u64::from).filter(|_| waits),
+            // What follows from a message that was taken is taken too.
+            over_queue: !(waits && first && job.rev == 1),
+            ..Asked::new(message.key.clone(), "sessions_send", session, message.text.clone())
+        }
+    }
+
+    async fn act(&self, job: &Arc<Job>, effect: Effect) {
+        match effect {
+            Effect::Abort { session_key, run } => {
+                let Ok(session) = SessionKey::parse(&session_key) else { return };
+                if let Err(error) = self.shared.options.sessions.abort(&session, Some(&run)).await {
+                    tracing::warn!(job = job.job_id, run, error = &error as &dyn std::error::Error, "a run of a job was not stopped");
+                }
+            }
+            Effect::Overdue { session_key, run } => {
+                let late = Late { job_id: job.job_id.clone(), session_key, run };
+                hear_late(&self.shared, job.clone(), late);
+            }
+            // On record with the job, or told already.
+            Effect::Send(_) | Effect::Notify(_) | Effect::Post { .. } | Effect::Tell(_) => {}
+        }
+    }
+}
+
+pub(super) fn meta_number(job: &Job, key: &str) -> Option<u32> {
+    job.meta.as_ref()?.get(key)?.as_u64().and_then(|number| u32::try_from(number).ok())
+}
+
+async fn told(shared: &Shared, telling: &mut Option<Telling>) {
+    let Some((_, _, flushed)) = telling.as_mut() else { return };
+    let outcome = flushed.as_mut().await;
+    let Some((ticket, seq, _)) = telling.take() else { return };
+    match outcome {
+        Ok(()) => shared.told.end(ticket, seq),
+        // The ticket stays open: they are told again after a restart.
+        Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "events of a job are not in the log"),
+    }
+}
+
+fn events_of(next: &Next, now: Timestamp) -> Vec<Event> {
+    let happened = next.effects.iter().filter_map(|effect| match effect {
+        Effect::Tell(happened) => Some(happened.clone()),
+        _ => None,
+    });
+    happened.enumerate().map(|(nth, happened)| store::event(&next.job, nth, happened, now)).collect()
+}
+
+pub(super) fn emit(shared: &Shared, event: Event) {
+    let kind = event.kind.clone();
+    if let Err(error) = shared.options.bus.emit_event(event) {
+        tracing::error!(kind, error = &error as &dyn std::error::Error, "an event of a job was not written");
+    }
+}
+
+/// Everything that a step writes beside its messages.
+fn records(job: &Job, effects: &[Effect], events: &[Event], now: Timestamp) -> Result<Transaction, crate::journal::Error> {
+    let mut transaction = Transaction::default();
+    store::put(&mut transaction, job, events)?;
+    for effect in effects {
+        match effect {
+            Effect::Overdue { session_key, run } => {
+                let late = Late { job_id: job.job_id.clone(), session_key: session_key.clone(), run: run.clone() };
+                store::put_late(&mut transaction, &late)?;
+            }
+            Effect::Post { text } => {
+                if let Announced::Channel { channel, place, thread } = job.announce.to.clone() {
+                    let (job_id, text, at) = (job.job_id.clone(), text.clone(), now.0);
+                    store::put_outgoing(&mut transaction, &Outgoing { job_id, channel, place, thread, text, at })?;
+                }
+            }
+            Effect::Send(_) | Effect::Notify(_) | Effect::Abort { .. } | Effect::Tell(_) => {}
+        }
+    }
+    Ok(transaction)
+}
+
+/// What happens to a job next, if nobody asks anything of it; none when the gateway stops.
+async fn next_input(shared: &Shared, job: &Job) -> Option<Input> {
+    let clock = &shared.options.clock;
+    if let Some(at) = job.next_try_at {
+        clock.sleep(Duration::from_millis(at.saturating_sub(clock.now().0))).await;
+        return Some(Input::Due);
+    }
+    let Some(delivery) = job.current().filter(|delivery| delivery.state != DeliveryState::Waiting) else {
+        return Some(Input::Due);
+    };
+    let sessions = &shared.options.sessions;
+    let Some(mut progress) = sessions.watch(&delivery.key) else {
+        // It has ended, or was never taken.
+        return match sessions.ended(&delivery.key).await {
+            Ok(Some(ended)) => Some(input_of(&ended)),
+            Ok(None) => Some(Input::Due),
+            Err(error) => {
+                let error = Some(error.to_string());
+                Some(Input::Failed { status: WaitStatus::NotFound, error, transient: false })
+            }
+        };
+    };
+    if delivery.state == DeliveryState::Stored {
+        let moved = |progress: &Progress| !matches!(progress, Progress::Committing | Progress::Queued);
+        return match progress.wait_for(moved).await.map(|progress| progress.clone()) {
+            Ok(Progress::Running { .. }) => Some(Input::Delivered),
+            Ok(Progress::Ended(ended)) => Some(input_of(&ended)),
+            Ok(_) => Some(Input::Due),
+            Err(_) => None,
+        };
+    }
+    let started = match *progress.borrow() {
+        Progress::Running { started_at } => started_at,
+        _ => clock.now(),
+    };
+    let patience = match job.kind {
+        // A sub-agent takes as long as its run may.
+        Kind::Spawn => Duration::MAX,
+        Kind::Send | Kind::AutoRoute => {
+            let until = started.0.saturating_add(shared.rules().wait_ms);
+            Duration::from_millis(until.saturating_sub(clock.now().0))
+        }
+    };
+    let ended = |progress: &Progress| matches!(progress, Progress::Ended(_) | Progress::Lost);
+    tokio::select! {
+        ended = progress.wait_for(ended) => match ended.map(|progress| progress.clone()) {
+            Ok(Progress::Ended(ended)) => Some(input_of(&ended)),
+            Ok(_) => Some(Input::Due),
+            Err(_) => None,
+        },
+        () = wait(shared, patience) => Some(Input::TimedOut),
+    }
+}
+
+async fn wait(shared: &Shared, patience: Duration) {
+    match patience {
+        Duration::MAX => std::future::pending().await,
+        patience => shared.options.clock.sleep(patience).await,
+    }
+}
+
+fn input_of(ended: &Ended) -> Input {
+    let failed = |status, transient| Input::Failed { status, error: ended.error.clone(), transient };
+    match ended.status {
+        Status::Ok => Input::Answered { reply: ended.reply.clone() },
+        Status::Error => failed(WaitStatus::Error, ended.transient),
+        Status::Aborted => failed(WaitStatus::Error, false),
+        Status::Timeout => failed(WaitStatus::Timeout, false),
+    }
+}
+
+/// Tells what a run says that nobody waits for any more.
+pub(super) fn hear_late(shared: &Arc<Shared>, job: Arc<Job>, late: Late) {
+    let shared = shared.clone();
+    let drivers = shared.drivers.clone();
+    drivers.spawn(async move {
+        let ended = tokio::select! {
+            () = shared.cut.cancelled() => return,
+            ended = shared.options.sessions.ended(&late.run) => ended,
+        };
+        if let Ok(Some(ended)) = ended
+            && ended.status == Status::Ok
+            && !ended.reply.trim().is_empty()
+        {
+            let happened = chela_flow::late(&job, &late.session_key, &late.run, &ended.reply);
+            let event = store::event(&job, 0, happened, shared.now());
+            if let Err(error) = shared.options.bus.emit_durable(event).await {
+                // It is told after the next start.
+                return tracing::error!(error = &error as &dyn std::error::Error, "a late reply was not told");
+            }
+        }
+        let mut transaction = Transaction::default();
+        let dropped = match store::drop_late(&mut transaction, &late.run) {
+            Ok(()) => shared.options.journal.commit_async(transaction).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = dropped {
+            tracing::warn!(error = &error as &dyn std::error::Error, "a late reply is told again after a restart");
+        }
+    });
+}
+
+impl Handle {
+    /// Hears what became of jobs that nobody waits for, as of a start.
+    pub(super) async fn hear_all_late(&self, late: Vec<Late>) {
+        for late in late {
+            if let Ok(Some(job)) = self.get(&late.job_id).await {
+                hear_late(&self.0, job, late);
+            }
+        }
+    }
+}

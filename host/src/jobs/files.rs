@@ -1,0 +1,158 @@
+//! Jobs as files that people read: written behind what the journal has, never read back.
+//! Keeps true: whoever edits or removes one changes nothing; the next step of the job writes it again.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use chela_flow::Job;
+
+use crate::clock::Timestamp;
+
+/// Steps that follow each other are written together.
+const GATHER: Duration = Duration::from_millis(100);
+
+pub(super) struct Files {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    dir: PathBuf,
+    waiting: Mutex<Waiting>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: HashMap<String, Arc<Job>>,
+    stopping: bool,
+}
+
+impl Files {
+    pub(super) fn start(dir: PathBuf) -> Self {
+        let shared = Arc::new(Shared { dir, waiting: Mutex::default(), wake: Condvar::new() });
+        let writing = shared.clone();
+        let thread = std::thread::Builder::new().name("chela-jobs".into()).spawn(move || writing.run());
+        if let Err(error) = &thread {
+            tracing::error!(%error, "files of jobs are not written");
+        }
+        Self { shared, thread: Mutex::new(thread.ok()) }
+    }
+
+    /// Its file is to say how the job stands now.
+    pub(super) fn show(&self, job: Arc<Job>) {
+        let mut waiting = self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = waiting.jobs.is_empty();
+        waiting.jobs.insert(job.job_id.clone(), job);
+        drop(waiting);
+        if first {
+            self.shared.wake.notify_one();
+        }
+    }
+
+    /// Writes what waits.
+    pub(super) async fn stop(&self) {
+        self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).stopping = true;
+        self.shared.wake.notify_one();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ended = tokio::task::spawn_blocking(move || thread.map(JoinHandle::join));
+        if !matches!(ended.await, Ok(None | Some(Ok(())))) {
+            tracing::error!("the thread of job files had died");
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut failing = false;
+        loop {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            while waiting.jobs.is_empty() && !waiting.stopping {
+                waiting = self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            }
+            let stopping = waiting.stopping;
+            drop(waiting);
+            if !stopping {
+                std::thread::sleep(GATHER);
+            }
+            let jobs = std::mem::take(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner).jobs);
+            for job in jobs.into_values() {
+                let written = write(&self.dir, &job);
+                // Said once: the journal has the job, and every further step would say it again.
+                match (&written, failing) {
+                    (Err(error), false) => {
+                        tracing::warn!(dir = %self.dir.display(), %error, "files of jobs cannot be written; check the directory's rights. The jobs go on");
+                    }
+                    (Ok(()), true) => tracing::info!("files of jobs are written again"),
+                    _ => {}
+                }
+                failing = written.is_err();
+            }
+            if stopping {
+                return;
+            }
+        }
+    }
+}
+
+/// Where the file of a job that has ended lies.
+fn day_of(dir: &Path, finished_at: u64) -> PathBuf {
+    dir.join("done").join(Timestamp(finished_at).date().to_string())
+}
+
+fn write(dir: &Path, job: &Job) -> std::io::Result<()> {
+    let name = format!("job-{}.json", job.job_id);
+    let (folder, before) = match job.finished_at {
+        Some(at) => (day_of(dir, at), Some(dir.join(&name))),
+        None => (dir.to_owned(), None),
+    };
+    chela_storage::make_private_dir(dir)?;
+    if job.finished_at.is_some() {
+        chela_storage::make_private_dir(&dir.join("done"))?;
+        chela_storage::make_private_dir(&folder)?;
+    }
+    let text = serde_json::to_vec_pretty(job).map_err(std::io::Error::other)?;
+    let beside = folder.join(format!(".{name}.tmp"));
+    fs::write(&beside, text)?;
+    fs::rename(&beside, folder.join(&name))?;
+    match before.map(fs::remove_file) {
+        Some(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the folders of days before `day`. Gives how many.
+pub(super) fn sweep(dir: &Path, before: Timestamp) -> usize {
+    let oldest = before.date().to_string();
+    let days = fs::read_dir(dir.join("done")).into_iter().flatten().flatten();
+    let old = days.filter(|day| day.file_name().to_str().is_some_and(|day| day.len() == oldest.len() && *day < *oldest));
+    old.filter(|day| fs::remove_dir_all(day.path()).is_ok()).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use chela_flow::{New, Rules, Status, create};
+
+    use super::*;
+
+    #[test]
+    fn a_job_is_one_file_that_moves_to_its_day_when_it_ends() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let dir = temp.path().join("a2a-jobs");
+        let mut job = create(New { job_id: "j".into(), ..New::default() }, &Rules::default(), 1).job;
+        write(&dir, &job).expect("written");
+        let read = fs::read_to_string(dir.join("job-j.json")).expect("a file");
+        assert_eq!(serde_json::from_str::<Job>(&read).expect("it reads back"), job);
+        (job.status, job.finished_at) = (Status::Completed, Some(86_400_000 * 3));
+        write(&dir, &job).expect("written");
+        assert!(!dir.join("job-j.json").exists());
+        assert!(dir.join("done/1970-01-04/job-j.json").exists());
+        assert_eq!(sweep(&dir, Timestamp(86_400_000 * 3)), 0);
+        assert_eq!(sweep(&dir, Timestamp(86_400_000 * 4)), 1);
+        assert!(!dir.join("done/1970-01-04").exists());
+    }
+}

@@ -1,0 +1,192 @@
+//! Keeping house: what the log has been told of, jobs that stand still, jobs that are old.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use chela_flow::Status;
+use tokio_util::sync::CancellationToken;
+
+use super::{Ask, Handle, files, store};
+use crate::clock::Timestamp;
+use crate::journal::Transaction;
+use crate::metrics::Gauge;
+
+/// Between two notes of what the log has been told, and two looks at the counts.
+const TOLD_EVERY: Duration = Duration::from_secs(2);
+/// Between two looks for jobs that stand still.
+const STALE_EVERY: Duration = Duration::from_secs(60);
+/// Between two looks for old ones.
+const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
+const DAY_MS: u64 = 86_400_000;
+/// Records that one transaction takes out.
+const DROPPED_AT_ONCE: usize = 1_000;
+
+/// Up to which transaction the log has every event. Steps are told after they are committed, each in its own time, so the answer is what
+/// was told when the oldest that is still open began.
+pub(super) struct Told(Mutex<Open>);
+
+struct Open {
+    next: u64,
+    /// What was the highest when each began.
+    floors: BTreeMap<u64, u64>,
+    highest: u64,
+    noted: u64,
+}
+
+/// A step that is not told yet.
+#[must_use]
+pub(super) struct Ticket(u64);
+
+impl Told {
+    pub(super) fn new(seq: u64) -> Self {
+        Self(Mutex::new(Open { next: 0, floors: BTreeMap::new(), highest: seq, noted: seq }))
+    }
+
+    /// Before a step is committed.
+    pub(super) fn begin(&self) -> Ticket {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (ticket, floor) = (open.next, open.highest);
+        open.next += 1;
+        open.floors.insert(ticket, floor);
+        Ticket(ticket)
+    }
+
+    /// Its events are on the disk, or it was not committed at all (`seq` 0).
+    pub(super) fn end(&self, ticket: Ticket, seq: u64) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.floors.remove(&ticket.0);
+        open.highest = open.highest.max(seq);
+    }
+
+    /// What may be noted, where it is news.
+    fn take(&self) -> Option<u64> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = open.floors.values().copied().min().unwrap_or(open.highest);
+        let news = told > open.noted;
+        open.noted = open.noted.max(told);
+        news.then_some(told)
+    }
+}
+
+impl Handle {
+    pub(super) async fn keep_house(self, stop: CancellationToken) {
+        let clock = self.0.options.clock.clone();
+        let (mut looked, mut swept) = (clock.elapsed(), Duration::ZERO);
+        self.sweep().await;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = clock.sleep(TOLD_EVERY) => {}
+            }
+            self.note_told().await;
+            self.count();
+            let now = clock.elapsed();
+            if now.saturating_sub(looked) >= STALE_EVERY {
+                looked = now;
+                self.look_for_stale(now);
+            }
+            if now.saturating_sub(swept) >= SWEEP_EVERY {
+                swept = now;
+                self.sweep().await;
+            }
+        }
+    }
+
+    pub(super) async fn note_told(&self) {
+        let Some(seq) = self.0.told.take() else { return };
+        let mut transaction = Transaction::default();
+        let noted = match store::put_told(&mut transaction, seq) {
+            Ok(()) => self.0.options.journal.commit_async(transaction).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = noted {
+            // They are told again after a restart, at the worst.
+            tracing::warn!(error = &error as &dyn std::error::Error, "what the log was told of jobs is not noted");
+        }
+    }
+
+    /// A run that is under way for so long without a record will never bring one. Jobs that wait are not looked at: waiting is no fault.
+    fn look_for_stale(&self, now: Duration) {
+        let minutes = self.0.options.settings.current().config.a2a.stale_minutes;
+        let stale = Duration::from_secs(minutes * 60);
+        let open: Vec<_> = self.0.state().open.values().cloned().collect();
+        for open in open {
+            let touched = *open.touched.lock().unwrap_or_else(PoisonError::into_inner);
+            if open.now().status == Status::Running && now.saturating_sub(touched) >= stale {
+                // A driver that takes no more is busy with it already.
+                let _ = open.asks.try_send(Ask::Stale);
+            }
+        }
+    }
+
+    /// Finished jobs that were kept for as long as they are.
+    async fn sweep(&self) {
+        let keep_ms = u64::from(self.0.options.settings.current().config.a2a.keep_days) * DAY_MS;
+        let before = Timestamp(self.0.now().0.saturating_sub(keep_ms));
+        let old: Vec<(u64, String)> = {
+            let state = self.0.state();
+            let is_old = |finished: Option<u64>| finished.is_some_and(|at| at < before.0);
+            state.all.iter().filter(|(_, brief)| is_old(brief.finished_at)).map(|(key, _)| key.clone()).collect()
+        };
+        for part in old.chunks(DROPPED_AT_ONCE) {
+            let mut transaction = Transaction::default();
+            let put = part.iter().try_for_each(|(_, id)| store::drop_job(&mut transaction, id));
+            let dropped = match put {
+                Ok(()) => self.0.options.journal.commit_async(transaction).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = dropped {
+                return tracing::warn!(error = &error as &dyn std::error::Error, "old jobs could not be taken out");
+            }
+            let mut state = self.0.state();
+            for key in part {
+                state.all.remove(key);
+                state.made_at.remove(&key.1);
+            }
+            let state = &mut *state;
+            state.causes.retain(|_, id| state.made_at.contains_key(id));
+        }
+        let dir = self.0.options.dir.jobs();
+        let swept = tokio::task::spawn_blocking(move || files::sweep(&dir, before)).await;
+        if let Ok(days @ 1..) = swept {
+            tracing::info!(days, "files of old jobs were removed");
+        }
+    }
+
+    /// What the metrics say of jobs.
+    fn count(&self) {
+        let metrics = &self.0.options.metrics;
+        let (mut counts, mut oldest) = ([0i64; 6], None);
+        for ((made, _), brief) in &self.0.state().all {
+            counts[brief.status as usize] += 1;
+            if !brief.status.is_terminal() && oldest.is_none() {
+                oldest = Some(*made);
+            }
+        }
+        for status in Status::ALL {
+            metrics.jobs_in(status.as_str()).set(counts[status as usize]);
+        }
+        let age = oldest.map_or(0, |made| self.0.now().0.saturating_sub(made) / 1_000);
+        let oldest: &Gauge = &metrics.oldest_job;
+        oldest.set(i64::try_from(age).unwrap_or(i64::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_never_passes_a_step_that_is_not() {
+        let told = Told::new(10);
+        let (first, second) = (told.begin(), told.begin());
+        told.end(second, 12);
+        assert_eq!(told.take(), None, "the first, which may be 11, is open");
+        let third = told.begin();
+        told.end(first, 11);
+        assert_eq!(told.take(), Some(12));
+        told.end(third, 0);
+        assert_eq!(told.take(), None, "nothing new");
+    }
+}

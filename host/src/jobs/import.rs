@@ -1,0 +1,242 @@
+//! What a start finds: the jobs of the journal, and files of other writers that the journal has never seen.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chela_flow::{Chain, Input, Job, Status, step};
+use serde_json::json;
+
+use super::drive::{Driver, emit};
+use super::store::{self, Found, Late};
+use super::{Handle, rules};
+use crate::bus::data;
+use crate::event::{Event, Kind};
+use crate::id;
+use crate::journal::Transaction;
+use crate::session_key::SessionKey;
+
+const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
+/// Files of others that one start takes in; the next takes the rest.
+const FILES_MAX: usize = 100_000;
+/// Jobs that one transaction resumes.
+const RESUMED_AT_ONCE: usize = 200;
+/// The longest id of another's job, which becomes a part of keys and file names.
+const ID_BYTES_MAX: usize = 100;
+
+/// What is to be taken up.
+pub(super) struct Resumed {
+    jobs: Vec<Job>,
+    untold: Vec<Event>,
+    late: Vec<Late>,
+}
+
+impl Handle {
+    /// Makes everything known that the journal has.
+    pub(super) fn take_up(&self, found: Found) -> Resumed {
+        let mut state = self.0.state();
+        let (mut open, mut ended) = (Vec::new(), Vec::new());
+        for job in found.jobs {
+            state.note(&job);
+            if job.status.is_terminal() { ended.push(job) } else { open.push(job) }
+        }
+        drop(state);
+        // A crash may have come before the file of its end.
+        let dir = self.0.options.dir.jobs();
+        for job in ended.into_iter().filter(|job| dir.join(format!("job-{}.json", job.job_id)).exists()) {
+            self.0.files.show(Arc::new(job));
+        }
+        open.sort_by(|a, b| (a.created_at, &a.job_id).cmp(&(b.created_at, &b.job_id)));
+        Resumed { jobs: open, untold: found.untold, late: found.late }
+    }
+
+    /// Goes on with every job that has not ended.
+    pub(super) async fn resume(&self, resumed: Resumed) {
+        let Resumed { mut jobs, untold, late } = resumed;
+        for event in untold {
+            emit(&self.0, event);
+        }
+        let (dir, known) = (self.0.options.dir.jobs(), self.0.state().made_at.keys().cloned().collect());
+        let foreign = tokio::task::spawn_blocking(move || foreign(&dir, &known)).await.unwrap_or_default();
+        let mut unreadable = Vec::new();
+        for found in foreign {
+            match found {
+                Ok(job) => jobs.push(self.import(job)),
+                Err(aside) => unreadable.push(aside),
+            }
+        }
+        for aside in unreadable {
+            tracing::warn!(file = %aside.path.display(), said = aside.said, "a job's file cannot be read and was set aside");
+            let facts = data(json!({ "file": aside.path, "lastError": aside.said, "imported": true }));
+            emit(&self.0, Event::system(Kind::JobFailed, self.0.now(), facts));
+        }
+        if !jobs.is_empty() {
+            tracing::info!(count = jobs.len(), "unfinished jobs go on");
+        }
+        for part in jobs.chunks(RESUMED_AT_ONCE) {
+            self.resume_part(part).await;
+        }
+        self.hear_all_late(late).await;
+    }
+
+    async fn resume_part(&self, jobs: &[Job]) {
+        let rules = rules(&self.0.options.settings.current().config);
+        let now = self.0.now();
+        let mut transaction = Transaction::default();
+        let mut going_on = Vec::new();
+        for job in jobs {
+            // Recorded by another writer and finished there: it is only kept.
+            let next = if job.status.is_terminal() { None } else { step(job, Input::Resumed, &rules, now.0) };
+            let (job, events) = match next {
+                Some(next) => {
+                    let events: Vec<Event> = next
+                        .effects
+                        .iter()
+                        .filter_map(|effect| match effect {
+                            chela_flow::Effect::Tell(happened) => Some(store::event(&next.job, 0, happened.clone(), now)),
+                            _ => None,
+                        })
+                        .collect();
+                    (next.job, events)
+                }
+                None => (job.clone(), Vec::new()),
+            };
+            if let Err(error) = store::put(&mut transaction, &job, &events) {
+                tracing::error!(job = job.job_id, error = &error as &dyn std::error::Error, "a job cannot be kept");
+                continue;
+            }
+            going_on.push((Arc::new(job), events));
+        }
+        let ticket = self.0.told.begin();
+        let seq = match self.0.options.journal.commit_async(transaction).await {
+            Ok(seq) => seq,
+            Err(error) => {
+                // They go on as they are; only that they were resumed is not on record.
+                tracing::error!(error = &error as &dyn std::error::Error, "that jobs go on could not be recorded");
+                0
+            }
+        };
+        for (_, events) in &going_on {
+            events.iter().for_each(|event| emit(&self.0, event.clone()));
+        }
+        if self.0.options.bus.flushed().await.is_ok() {
+            self.0.told.end(ticket, seq);
+        }
+        for (job, _) in going_on {
+            self.0.files.show(job.clone());
+            match job.status.is_terminal() {
+                true => self.0.state().note(&job),
+                false => Driver::new(&self.0, job).spawn(),
+            }
+        }
+    }
+
+    /// A job of another writer, as ours.
+    fn import(&self, mut job: Job) -> Job {
+        let now = self.0.now();
+        for key in [&mut job.session_key, &mut job.target_session_key] {
+            if let Ok(read) = SessionKey::parse(key) {
+                *key = read.to_string();
+            }
+        }
+        if job.chain.id.is_empty() {
+            let agent = chela_flow::agent_of(&job.session_key).to_owned();
+            job.chain = Chain::begin(id::fresh(now).to_string(), &agent, now.0);
+        }
+        let stale_ms = self.0.options.settings.current().config.a2a.stale_minutes * 60_000;
+        if !job.status.is_terminal() && now.0.saturating_sub(job.updated_at) > stale_ms {
+            job.status = Status::Abandoned;
+            job.phase = chela_flow::Phase::Done;
+            job.finished_at = Some(now.0);
+            job.last_error = Some("untouched for too long before it was taken over".into());
+            let facts = data(json!({
+                "jobId": job.job_id, "conversationId": job.conversation_id, "lastError": job.last_error, "imported": true,
+            }));
+            let agent = chela_flow::agent_of(&job.session_key).to_owned();
+            let event = Event::of(&agent, Kind::JobAbandoned, now, facts).caused_by("job", &job.job_id, "imported");
+            emit(&self.0, event);
+        }
+        job
+    }
+}
+
+/// A file that cannot be a job.
+struct Aside {
+    path: PathBuf,
+    said: String,
+}
+
+/// Files of jobs whose id the journal has never seen. One that cannot be read is renamed, so that it is looked at once.
+fn foreign(dir: &Path, known: &HashSet<String>) -> Vec<Result<Job, Aside>> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().take(FILES_MAX);
+    let mut found = Vec::new();
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(id) = name.strip_prefix("job-").and_then(|rest| rest.strip_suffix(".json")) else { continue };
+        if known.contains(id) {
+            continue;
+        }
+        found.push(job_of(&path, id).map_err(|said| {
+            let aside = path.with_extension("json.unreadable");
+            let path = if fs::rename(&path, &aside).is_ok() { aside } else { path.clone() };
+            Aside { path, said }
+        }));
+    }
+    found.sort_by_key(|found| found.as_ref().map_or(0, |job| job.created_at));
+    found
+}
+
+fn job_of(path: &Path, id: &str) -> Result<Job, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if id.is_empty() || id.len() > ID_BYTES_MAX || !id.bytes().all(plain) {
+        return Err("its name is no id of a job".into());
+    }
+    let facts = fs::symlink_metadata(path).map_err(|error| error.to_string())?;
+    if !facts.is_file() || facts.len() > FILE_BYTES_MAX {
+        return Err(format!("it is no file of at most {FILE_BYTES_MAX} bytes"));
+    }
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    let mut job: Job = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+    if job.job_id != id {
+        return Err(format!("it says that it is job {:?}", job.job_id.chars().take(80).collect::<String>()));
+    }
+    for key in [&job.session_key, &job.target_session_key] {
+        SessionKey::parse(key).map_err(|error| error.to_string())?;
+    }
+    if job.status.is_terminal() && job.finished_at.is_none() {
+        job.finished_at = Some(job.updated_at);
+    }
+    job.max_turns = job.max_turns.min(5);
+    job.current_turn = job.current_turn.min(job.max_turns);
+    job.max_retries = job.max_retries.min(20);
+    Ok(job)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_others_are_read_and_nonsense_is_set_aside() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let dir = temp.path();
+        let old = r#"{ "jobId": "run-abc123", "runId": "run-abc123", "status": "RUNNING", "sessionKey": "ruda",
+            "targetSessionKey": "eden", "conversationId": "conv-xyz789", "message": "다음 작업을 처리해줘", "maxTurns": 5,
+            "currentTurn": 2, "retryCount": 0, "maxRetries": 3, "createdAt": 1740000000000, "updatedAt": 1740000060000,
+            "resumeCount": 0 }"#;
+        fs::write(dir.join("job-run-abc123.json"), old).expect("written");
+        fs::write(dir.join("job-known.json"), "{").expect("written");
+        fs::write(dir.join("job-broken.json"), "{ \"jobId\": 7").expect("written");
+        fs::write(dir.join("job-other.json"), old).expect("written");
+        fs::write(dir.join("notes.txt"), "x").expect("written");
+        let known = HashSet::from(["known".to_owned()]);
+        let found = foreign(dir, &known);
+        let (jobs, aside): (Vec<_>, Vec<_>) = found.into_iter().partition(Result::is_ok);
+        let jobs: Vec<Job> = jobs.into_iter().flatten().collect();
+        assert_eq!(jobs.iter().map(|job| (job.job_id.as_str(), job.current_turn)).collect::<Vec<_>>(), [("run-abc123", 2)]);
+        assert_eq!(aside.len(), 2);
+        assert!(dir.join("job-broken.json.unreadable").exists() && dir.join("job-known.json").exists());
+        assert!(foreign(dir, &known).iter().all(Result::is_ok), "they are looked at once");
+    }
+}

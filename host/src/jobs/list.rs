@@ -1,0 +1,111 @@
+//! Jobs as operators see them: listed, looked at, cancelled, tried again.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use chela_flow::{Job, Status, again};
+use tokio::sync::oneshot;
+
+use super::{Ask, Error, Handle};
+use crate::id;
+
+/// Jobs that one list may pass over.
+const SCANNED_MAX: usize = 100_000;
+
+/// Which jobs are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// Empty: all.
+    pub status: Vec<Status>,
+    /// As sender or target.
+    pub agent: Option<String>,
+    pub work_session: Option<String>,
+    pub limit: usize,
+    /// Where the page before ended.
+    pub cursor: Option<String>,
+}
+
+/// Jobs, the newest first.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    pub jobs: Vec<Arc<Job>>,
+    pub next: Option<String>,
+}
+
+impl Handle {
+    pub async fn list(&self, asked: Asked) -> Result<Listed, Error> {
+        let before = asked.cursor.as_deref().map(|cursor| place_of(cursor).ok_or(Error::BadCursor)).transpose()?;
+        let (ids, next) = {
+            let state = self.0.state();
+            let end = before.map_or(Bound::Unbounded, Bound::Excluded);
+            let (mut ids, mut next) = (Vec::new(), None);
+            for (key, brief) in state.all.range((Bound::Unbounded, end)).rev().take(SCANNED_MAX) {
+                let fits = (asked.status.is_empty() || asked.status.contains(&brief.status))
+                    && asked.agent.as_ref().is_none_or(|agent| brief.from == *agent || brief.to == *agent)
+                    && (asked.work_session.is_none() || brief.work_session == asked.work_session);
+                if !fits {
+                    continue;
+                }
+                if ids.len() == asked.limit {
+                    next = ids.last().map(|(made, id): &(u64, String)| format!("{made}:{id}"));
+                    break;
+                }
+                ids.push(key.clone());
+            }
+            (ids, next)
+        };
+        let mut jobs = Vec::with_capacity(ids.len());
+        for (_, id) in ids {
+            jobs.extend(self.get(&id).await?);
+        }
+        Ok(Listed { jobs, next })
+    }
+
+    /// How many jobs stand how.
+    pub fn counts(&self) -> Vec<(Status, usize)> {
+        let mut counts = [0; 6];
+        self.0.state().all.values().for_each(|brief| counts[brief.status as usize] += 1);
+        Status::ALL.into_iter().map(|status| (status, counts[status as usize])).collect()
+    }
+
+    /// Ends a job that has not ended, and what runs for it.
+    pub async fn cancel(&self, id: &str, by: &str) -> Result<Arc<Job>, Error> {
+        let open = self.0.state().open.get(id).cloned();
+        if let Some(open) = open {
+            let (answer, answered) = oneshot::channel();
+            let sent = open.asks.send(Ask::Cancel { by: by.to_owned(), answer }).await;
+            if sent.is_ok()
+                && let Ok(job) = answered.await
+            {
+                return Ok(job);
+            }
+        }
+        match self.get(id).await? {
+            None => Err(Error::NoJob(short(id))),
+            Some(job) if job.status == Status::Cancelled => Ok(job),
+            Some(job) => {
+                let advice = "; `jobs.retry` makes a new one of one that failed";
+                Err(Error::Finished { id: short(id), status: job.status.as_str(), advice })
+            }
+        }
+    }
+
+    /// A new job that goes on where one came to nothing.
+    pub async fn retry(&self, id: &str) -> Result<Arc<Job>, Error> {
+        let old = self.get(id).await?.ok_or_else(|| Error::NoJob(short(id)))?;
+        if !matches!(old.status, Status::Failed | Status::Abandoned | Status::Cancelled) {
+            return Err(Error::NotOver { id: short(id), status: old.status.as_str() });
+        }
+        let now = self.0.now();
+        self.start(again(&old, id::fresh(now).to_string(), &self.0.rules(), now.0)).await
+    }
+}
+
+fn place_of(cursor: &str) -> Option<(u64, String)> {
+    let (made, id) = cursor.split_once(':')?;
+    Some((made.parse().ok()?, id.to_owned()))
+}
+
+fn short(id: &str) -> String {
+    id.chars().take(80).collect()
+}

@@ -1,0 +1,131 @@
+//! What the journal keeps of jobs: each with the events of its last step, late replies that are still to come, and the outbox.
+
+use chela_flow::{Happened, Job, What};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Timestamp;
+use crate::event::{Event, Kind};
+use crate::journal::{self, Opened, Transaction};
+
+const JOB: &str = "job";
+const LATE: &str = "job-late";
+const OUTBOX: &str = "outbox";
+const TOLD: &str = "told";
+const TOLD_ID: &str = "jobs";
+
+/// A job, and what its last step is told as.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    job: Job,
+    events: Vec<Event>,
+}
+
+/// A run that nobody waits for any more.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Late {
+    pub(super) job_id: String,
+    pub(super) session_key: String,
+    pub(super) run: String,
+}
+
+/// A message for people, on its way into a channel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Outgoing {
+    pub(super) job_id: String,
+    pub(super) channel: String,
+    pub(super) place: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) thread: Option<String>,
+    pub(super) text: String,
+    pub(super) at: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ToldUpTo {
+    seq: u64,
+}
+
+/// What the journal has of jobs.
+pub struct Found {
+    pub(super) jobs: Vec<Job>,
+    /// Events that may not have reached the log, in the order of their steps.
+    pub(super) untold: Vec<Event>,
+    pub(super) late: Vec<Late>,
+    pub(super) told: u64,
+}
+
+pub fn read(opened: &Opened) -> Result<Found, journal::Error> {
+    let told = opened.get(TOLD, TOLD_ID)?.map(|record| journal::body::<ToldUpTo>(TOLD, &record)).transpose()?;
+    let told = told.map_or(0, |told| told.seq);
+    let mut untold = Vec::new();
+    for record in opened.records_after(JOB, told)? {
+        untold.extend(journal::body::<Kept>(JOB, &record)?.events);
+    }
+    let jobs = opened.records(JOB)?;
+    let jobs = jobs.iter().map(|record| journal::body::<Kept>(JOB, record).map(|kept| kept.job));
+    let late = opened.records(LATE)?;
+    Ok(Found {
+        jobs: jobs.collect::<Result<_, _>>()?,
+        untold,
+        late: late.iter().map(|record| journal::body(LATE, record)).collect::<Result<_, _>>()?,
+        told,
+    })
+}
+
+/// Reads a job that has ended. Not for an async thread.
+pub(super) fn get(journal: &journal::Handle, id: &str) -> Result<Option<Job>, journal::Error> {
+    let found = journal.get(JOB, id)?;
+    found.map(|record| journal::body::<Kept>(JOB, &record).map(|kept| kept.job)).transpose()
+}
+
+pub(super) fn put(transaction: &mut Transaction, job: &Job, events: &[Event]) -> Result<(), journal::Error> {
+    let kept = Kept { job: job.clone(), events: events.to_vec() };
+    journal::put(transaction, JOB, &job.job_id, &kept)
+}
+
+pub(super) fn drop_job(transaction: &mut Transaction, id: &str) -> Result<(), journal::Error> {
+    journal::drop_record(transaction, JOB, id)
+}
+
+pub(super) fn put_late(transaction: &mut Transaction, late: &Late) -> Result<(), journal::Error> {
+    journal::put(transaction, LATE, &late.run, late)
+}
+
+pub(super) fn drop_late(transaction: &mut Transaction, run: &str) -> Result<(), journal::Error> {
+    journal::drop_record(transaction, LATE, run)
+}
+
+pub(super) fn put_outgoing(transaction: &mut Transaction, message: &Outgoing) -> Result<(), journal::Error> {
+    journal::put(transaction, OUTBOX, &format!("{}:{}", message.job_id, message.at), message)
+}
+
+pub(super) fn put_told(transaction: &mut Transaction, seq: u64) -> Result<(), journal::Error> {
+    journal::put(transaction, TOLD, TOLD_ID, &ToldUpTo { seq })
+}
+
+/// The event of something that happened to a job, known by the step that caused it when it comes twice.
+pub(super) fn event(job: &Job, nth: usize, happened: Happened, now: Timestamp) -> Event {
+    let kind = match happened.what {
+        What::Send => Kind::A2aSend,
+        What::Response => Kind::A2aResponse,
+        What::Complete => Kind::A2aComplete,
+        What::Spawn => Kind::A2aSpawn,
+        What::SpawnResult => Kind::A2aSpawnResult,
+        What::AutoRoute => Kind::A2aAutoRoute,
+        What::Delivery => Kind::A2aDelivery,
+        What::JobCreated => Kind::JobCreated,
+        What::JobResumed => Kind::JobResumed,
+        What::JobRetried => Kind::JobRetried,
+        What::JobCompleted => Kind::JobCompleted,
+        What::JobFailed => Kind::JobFailed,
+        What::JobAbandoned => Kind::JobAbandoned,
+        What::JobCancelled => Kind::JobCancelled,
+    };
+    let event = Event::of(&happened.agent, kind, now, happened.data);
+    match happened.name {
+        Some(name) => event.caused_by("delivery", &name, 0),
+        None => event.caused_by("job", &job.job_id, format_args!("{}.{nth}", job.rev)),
+    }
+}
