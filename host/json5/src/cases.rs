@@ -9,22 +9,22 @@ fn check(before: &str, change: &str, after: &str) {
 
 fn check_with(replace: &[&str], before: &str, change: &str, after: &str) {
     let options = Options { replace_paths: replace.iter().map(|path| (*path).to_owned()).collect() };
-    let change = json5::from_str(change).unwrap();
-    let patched = patch(before, &change, &options).unwrap();
+    let change = json5::from_str(change).expect("read");
+    let patched = patch(before, &change, &options).expect("changed");
     assert_eq!(patched.text, after, "{before:?} with {change}");
     assert_eq!(before == after, patched.changed.is_empty(), "{:?}", patched.changed);
 }
 
 fn check_set(before: &str, path: &str, value: Value, after: &str) {
-    assert_eq!(set(before, path, Some(&value)).unwrap().text, after);
+    assert_eq!(set(before, path, Some(&value)).expect("changed").text, after);
 }
 
 fn check_remove(before: &str, path: &str, after: &str) {
-    assert_eq!(set(before, path, None).unwrap().text, after);
+    assert_eq!(set(before, path, None).expect("changed").text, after);
 }
 
 fn check_changed(before: &str, change: Value, changed: &[&str]) {
-    assert_eq!(patch(before, &change, &Options { replace_paths: vec!["r".into()] }).unwrap().changed, changed);
+    assert_eq!(patch(before, &change, &Options { replace_paths: vec!["r".into()] }).expect("changed").changed, changed);
 }
 
 fn refused(before: &str, change: Value) -> Error {
@@ -206,10 +206,10 @@ fn set_removes_what_is_there_and_leaves_what_is_not() {
 #[test]
 fn get_finds_a_value_or_nothing() {
     let text = "{a: [{b: 0x1F}, -Infinity], 'c d': +1.5e1}";
-    assert_eq!(get(text, "a[0].b").unwrap(), Some(json!(31)));
-    assert_eq!(get(text, "a[1]").unwrap(), Some(Value::Null));
-    assert_eq!(get(text, "c d").unwrap(), Some(json!(15.0)));
-    assert_eq!(get(text, "a.b").unwrap(), None);
+    assert_eq!(get(text, "a[0].b").expect("read"), Some(json!(31)));
+    assert_eq!(get(text, "a[1]").expect("read"), Some(Value::Null));
+    assert_eq!(get(text, "c d").expect("read"), Some(json!(15.0)));
+    assert_eq!(get(text, "a.b").expect("read"), None);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn an_indentation_that_nobody_wrote_is_not_repeated() {
 fn a_long_text_on_one_line_is_changed_in_good_time() {
     let entries: Vec<String> = (0..30_000).map(|id| format!("{{id:{id},n:[1]}}")).collect();
     let change: Vec<Value> = (0..30_000).map(|id| json!({"id": id, "n": null, "m": {"x": id}})).collect();
-    let patched =
-        patch(&format!("{{l:[{}]}}", entries.join(",")), &json!({ "l": change }), &Options::default()).unwrap();
+    let patched = patch(&format!("{{l:[{}]}}", entries.join(",")), &json!({ "l": change }), &Options::default())
+        .expect("changed");
     assert_eq!(patched.changed.len(), 60_000);
 }

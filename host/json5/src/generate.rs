@@ -168,8 +168,8 @@ impl Writer<'_> {
     fn key(&mut self) -> Step {
         let word = KEYS[self.rng.usize(..KEYS.len())];
         self.put(word);
-        let object: Value = json5::from_str(&format!("{{{word}: 1}}")).unwrap();
-        Step::Key(object.as_object().unwrap().keys().next().unwrap().clone())
+        let object: Value = json5::from_str(&format!("{{{word}: 1}}")).expect("read");
+        Step::Key(object.as_object().expect("an object").keys().next().expect("an object").clone())
     }
 
     fn before(&mut self, manner: Manner, depth: usize, here: &Home) {

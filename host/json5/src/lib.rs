@@ -1,4 +1,4 @@
-//! Changes to the text of a JSON5 configuration, without touching what is not meant.
+//! JSON5 that people write: read as a value, and changed as a text without touching what is not meant.
 //! Keeps true: what is not changed keeps its bytes (comments, order, blank lines, quotes, trailing commas, line ends); a text that is handed
 //! out reads as the values that were asked for. Never: touches the disk, formats a file anew, or fails loudly on any input.
 //!
@@ -15,6 +15,7 @@ mod merge;
 mod change;
 mod layout;
 mod write;
+mod read;
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod properties;
 
 pub use error::Error;
 pub use node::{DEPTH_MAX, TEXT_BYTES_MAX};
+pub use read::{READ_DEPTH_MAX, Unread, read};
 
 use serde_json::Value;
 

@@ -188,9 +188,9 @@ fn as_patch(value: &Value) -> Value {
 fn a_patch_that_asks_for_nothing_new_leaves_every_byte() {
     for seed in 0..CASES {
         let text = generate::document(&mut Rng::with_seed(seed)).text;
-        let old = read(&text).unwrap();
+        let old = read(&text).expect("read");
         for change in [Value::Object(Map::new()), as_patch(&old)] {
-            let patched = patch(&text, &change, &Options::default()).unwrap();
+            let patched = patch(&text, &change, &Options::default()).expect("changed");
             assert_eq!(patched.text, text, "seed {seed}: {change}");
             assert!(patched.changed.is_empty(), "seed {seed}");
         }
@@ -221,19 +221,19 @@ fn a_value_that_is_set_is_there_and_nothing_else_differs() {
     for seed in 0..CASES / 2 {
         let mut rng = Rng::with_seed(seed);
         let document = generate::document(&mut rng);
-        let old = read(&document.text).unwrap();
+        let old = read(&document.text).expect("read");
         let mut found = Vec::new();
         places(&old, &[], "", &mut found);
         let Some((steps, pointer)) = rng.choice(found) else { continue };
         let value = generate::value_of(&mut rng, 2);
         let mut wanted = old.clone();
-        *wanted.pointer_mut(&pointer).unwrap() = value.clone();
-        let patched = set(&document.text, &shown(&steps), Some(&value)).unwrap();
-        assert_eq!(read(&patched.text).unwrap(), wanted, "seed {seed}: {}", document.text);
-        assert_eq!(get(&patched.text, &shown(&steps)).unwrap(), Some(value));
+        *wanted.pointer_mut(&pointer).expect("good") = value.clone();
+        let patched = set(&document.text, &shown(&steps), Some(&value)).expect("changed");
+        assert_eq!(read(&patched.text).expect("read"), wanted, "seed {seed}: {}", document.text);
+        assert_eq!(get(&patched.text, &shown(&steps)).expect("read"), Some(value));
         check_comments(&document, &old, &wanted, &patched.text);
-        let removed = set(&document.text, &shown(&steps), None).unwrap();
-        assert_eq!(read(&removed.text), get(&removed.text, "").unwrap(), "seed {seed}");
+        let removed = set(&document.text, &shown(&steps), None).expect("changed");
+        assert_eq!(read(&removed.text), get(&removed.text, "").expect("read"), "seed {seed}");
         assert_ne!(removed.text, document.text, "seed {seed}");
     }
 }

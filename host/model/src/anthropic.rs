@@ -145,7 +145,7 @@ fn usage(gathered: &mut Gathered, usage: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::streams::{ANTHROPIC, ANTHROPIC_OVERLOADED};
+    use crate::streams::{ANTHROPIC, ANTHROPIC_OVERLOADED, call};
     use crate::{Answer, Decoder, FailureKind, ToolCall, ToolResult, ToolSpec, Turn, Usage, Wire};
 
     fn decode(stream: &str) -> Result<Answer, Failure> {
@@ -165,11 +165,6 @@ mod tests {
 
     #[test]
     fn a_whole_stream_becomes_an_answer() {
-        let call = |id: &str, name: &str, arguments: Value| ToolCall {
-            id: id.into(),
-            name: name.into(),
-            arguments: arguments.as_object().unwrap().clone(),
-        };
         let expected = Answer {
             text: "날씨를 확인할게요 🌤.".into(),
             calls: vec![
@@ -201,7 +196,7 @@ mod tests {
             ("refusal", Stop::Refusal),
             ("pause_turn", Stop::Other),
         ] {
-            assert_eq!(decode(&stream(&[ended(reason)])).unwrap().stop, stop, "{reason}");
+            assert_eq!(decode(&stream(&[ended(reason)])).expect("a whole answer").stop, stop, "{reason}");
         }
     }
 
@@ -209,14 +204,14 @@ mod tests {
     fn arguments_that_were_cut_off_come_with_the_answer() {
         let begun = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "x", "input": {}}});
         let piece = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"a\": \"b"}});
-        let answer = decode(&stream(&[begun, piece, ended("max_tokens")])).unwrap();
+        let answer = decode(&stream(&[begun, piece, ended("max_tokens")])).expect("a whole answer");
         assert_eq!(Value::Object(answer.calls[0].arguments.clone()), json!({"_unparsed": "{\"a\": \"b"}));
     }
 
     #[test]
     fn input_that_comes_whole_is_taken() {
         let begun = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "x", "input": {"a": 1}}});
-        let answer = decode(&stream(&[begun, ended("tool_use")])).unwrap();
+        let answer = decode(&stream(&[begun, ended("tool_use")])).expect("a whole answer");
         assert_eq!(Value::Object(answer.calls[0].arguments.clone()), json!({"a": 1}));
     }
 
@@ -225,7 +220,7 @@ mod tests {
         let call = ToolCall {
             id: "call:1".into(),
             name: "read".into(),
-            arguments: json!({"path": "a"}).as_object().unwrap().clone(),
+            arguments: json!({"path": "a"}).as_object().expect("an object").clone(),
         };
         let result = ToolResult { call_id: "call:1".into(), text: "not found".into(), is_error: true };
         let request = Request {
@@ -255,7 +250,7 @@ mod tests {
             r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":"not found","is_error":true},"#,
             r#"{"type":"text","text":"well?"}]}]}"#,
         );
-        assert_eq!(String::from_utf8(Wire::Anthropic.body(&request)).unwrap(), expected);
+        assert_eq!(String::from_utf8(Wire::Anthropic.body(&request)).expect("UTF-8"), expected);
     }
 
     #[test]
@@ -263,7 +258,7 @@ mod tests {
         let turns = vec![Turn::Assistant { text: "hi".into(), calls: vec![] }, Turn::User { text: " ".into() }];
         let body = body(&Request { turns, ..Request::default() });
         assert_eq!(body["messages"][0]["content"][0]["text"], BEGUN_EARLIER);
-        assert_eq!(body["messages"].as_array().unwrap().len(), 2);
+        assert_eq!(body["messages"].as_array().expect("of this kind").len(), 2);
         assert!(body.get("system").is_none() && body.get("tools").is_none());
     }
 }

@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn the_word_of_a_kind_is_the_same_in_json() {
         for kind in FailureKind::ALL {
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+            assert_eq!(serde_json::to_value(kind).expect("of this kind"), kind.as_str());
             assert_eq!(FailureKind::parse(kind.as_str()), Some(kind));
         }
         assert_eq!(FailureKind::parse("tired"), None);

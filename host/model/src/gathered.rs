@@ -149,7 +149,7 @@ mod tests {
         check(r#"{"a":1}{"b":2}"#, json!({"_unparsed": r#"{"a":1}{"b":2}"#}));
         check(&"[".repeat(500), json!({"_unparsed": "[".repeat(500)}));
         let long = arguments(&"가".repeat(5000));
-        assert_eq!(long["_unparsed"].as_str().unwrap().chars().count(), 2000);
+        assert_eq!(long["_unparsed"].as_str().expect("of this kind").chars().count(), 2000);
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
         let ids = |answer_id: &str, sent: &[&str]| {
             let mut gathered = Gathered { answer_id: answer_id.into(), ..Gathered::default() };
             sent.iter().for_each(|id| {
-                gathered.begin(None, id, "t").unwrap();
+                gathered.begin(None, id, "t").expect("good");
             });
             gathered.calls.into_iter().map(|call| call.id).collect::<Vec<_>>()
         };
@@ -170,7 +170,7 @@ mod tests {
     fn more_calls_than_the_bound_are_refused() {
         let mut gathered = Gathered::default();
         for _ in 0..CALLS_MAX {
-            gathered.begin(None, "", "t").unwrap();
+            gathered.begin(None, "", "t").expect("good");
         }
         assert_eq!(gathered.begin(None, "", "t").unwrap_err().kind, FailureKind::TooLarge);
     }
@@ -178,9 +178,9 @@ mod tests {
     #[test]
     fn a_call_that_never_gets_a_name_still_comes_with_the_answer() {
         let mut gathered = Gathered { stop: Some(Stop::ToolCalls), ..Gathered::default() };
-        gathered.begin(None, "c", "").unwrap();
+        gathered.begin(None, "c", "").expect("good");
         assert_eq!(gathered.take_deltas(), []);
-        assert_eq!(gathered.finish().unwrap().calls[0].name, NAMELESS);
+        assert_eq!(gathered.finish().expect("a whole answer").calls[0].name, NAMELESS);
     }
 
     #[test]
@@ -188,9 +188,9 @@ mod tests {
         let stop = |stop: Stop, calls: usize| {
             let mut gathered = Gathered { stop: Some(stop), ..Gathered::default() };
             (0..calls).for_each(|_| {
-                gathered.begin(None, "", "t").unwrap();
+                gathered.begin(None, "", "t").expect("good");
             });
-            gathered.finish().unwrap().stop
+            gathered.finish().expect("a whole answer").stop
         };
         assert_eq!(stop(Stop::End, 1), Stop::ToolCalls);
         assert_eq!(stop(Stop::ToolCalls, 0), Stop::End);

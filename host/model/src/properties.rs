@@ -51,11 +51,11 @@ fn every_cut_of_a_stream_gives_the_same_answer() {
 #[test]
 fn a_korean_character_that_is_cut_in_two_comes_whole() {
     let stream = ANTHROPIC.as_bytes();
-    let inside = ANTHROPIC.find('씨').unwrap() + 1;
+    let inside = ANTHROPIC.find('씨').expect("there") + 1;
     let (head, tail) = stream.split_at(inside);
     assert!(std::str::from_utf8(head).is_err());
     let (answer, text, _) = decode(Wire::Anthropic, [head, tail]);
-    assert_eq!(answer.unwrap().text, "날씨를 확인할게요 🌤.");
+    assert_eq!(answer.expect("a whole answer").text, "날씨를 확인할게요 🌤.");
     assert_eq!(text, "날씨를 확인할게요 🌤.");
 }
 
@@ -65,9 +65,9 @@ fn a_stream_that_ends_too_early_is_never_an_answer() {
         (Wire::Anthropic, ANTHROPIC, "\"stop_reason\":\"tool_use\""),
         (Wire::OpenAi, OPENAI, "\"finish_reason\":\"tool_calls\""),
     ] {
-        let whole = decode(wire, [stream.as_bytes()]).0.unwrap();
-        let event = stream.find(reason).unwrap();
-        let told = event + stream[event..].find("\n\n").unwrap() + 2;
+        let whole = decode(wire, [stream.as_bytes()]).0.expect("a whole answer");
+        let event = stream.find(reason).expect("there");
+        let told = event + stream[event..].find("\n\n").expect("there") + 2;
         for at in 0..stream.len() {
             let answer = decode(wire, [&stream.as_bytes()[..at]]).0;
             match answer {
@@ -113,7 +113,8 @@ fn is_bounded(seen: &Seen, bytes: usize) -> bool {
     match &seen.0 {
         Ok(answer) => {
             // A byte that is no text becomes a character of three.
-            let arguments: usize = answer.calls.iter().map(|call| serde_json::to_string(call).unwrap().len()).sum();
+            let arguments: usize =
+                answer.calls.iter().map(|call| serde_json::to_string(call).expect("plain JSON").len()).sum();
             answer.text == seen.1 && answer.text.len() <= 3 * bytes && arguments <= 6 * bytes + 128 * 100
         }
         Err(failure) => !failure.message.is_empty() && failure.message.chars().count() <= 500,
@@ -157,11 +158,11 @@ fn no_mutation_of_a_script_panics() {
 #[test]
 fn what_the_model_answered_can_be_sent_back_in_either_wire() {
     for (wire, stream) in [(Wire::Anthropic, ANTHROPIC), (Wire::OpenAi, OPENAI)] {
-        let answer = decode(wire, [stream.as_bytes()]).0.unwrap();
+        let answer = decode(wire, [stream.as_bytes()]).0.expect("a whole answer");
         let turns = vec![Turn::User { text: "?".into() }, Turn::Assistant { text: answer.text, calls: answer.calls }];
         let request = Request { turns, ..Request::default() };
         for wire in [Wire::Anthropic, Wire::OpenAi] {
-            let body: serde_json::Value = serde_json::from_slice(&wire.body(&request)).unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&wire.body(&request)).expect("plain JSON");
             let text = body.to_string();
             assert!(text.contains("get_weather") && text.contains("no result: the run was broken off"), "{text}");
         }

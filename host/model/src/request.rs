@@ -158,15 +158,15 @@ mod tests {
     use super::*;
 
     fn check(turn: Turn, written: Value) {
-        assert_eq!(serde_json::to_value(&turn).unwrap(), written);
-        assert_eq!(serde_json::from_value::<Turn>(written).unwrap(), turn);
+        assert_eq!(serde_json::to_value(&turn).expect("plain JSON"), written);
+        assert_eq!(serde_json::from_value::<Turn>(written).expect("plain JSON"), turn);
     }
 
     #[test]
     fn a_turn_is_read_back_as_it_was_written() {
         check(Turn::User { text: "배포해".into() }, json!({"role": "user", "text": "배포해"}));
         check(Turn::Assistant { text: "ok".into(), calls: vec![] }, json!({"role": "assistant", "text": "ok"}));
-        let arguments = json!({"b": 1, "a": [null]}).as_object().unwrap().clone();
+        let arguments = json!({"b": 1, "a": [null]}).as_object().expect("an object").clone();
         check(
             Turn::Assistant {
                 text: String::new(),
@@ -190,7 +190,7 @@ mod tests {
             "text": "a", "calls": [], "stop": "max_tokens",
             "usage": {"input": 1, "output": 2, "cacheRead": 3, "cacheWrite": 4},
         });
-        assert_eq!(serde_json::to_value(&answer).unwrap(), written);
-        assert_eq!(serde_json::from_value::<Answer>(written).unwrap(), answer);
+        assert_eq!(serde_json::to_value(&answer).expect("plain JSON"), written);
+        assert_eq!(serde_json::from_value::<Answer>(written).expect("plain JSON"), answer);
     }
 }

@@ -16,7 +16,6 @@
 //! to 500 characters; `{{agent}}` and `{{turn}}`, the number of user turns. Calls have the id `call_{turn}_{step}_{n}`, each from 1.
 
 mod fill;
-mod json5;
 mod parse;
 
 use serde_json::{Map, Value};

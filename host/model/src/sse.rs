@@ -73,7 +73,7 @@ mod tests {
 
     fn all(events: &mut Events, mut bytes: &[u8]) -> Vec<String> {
         let mut found = Vec::new();
-        while let Some(data) = events.next(&mut bytes).unwrap() {
+        while let Some(data) = events.next(&mut bytes).expect("good") {
             found.push(data);
         }
         assert!(bytes.is_empty());

@@ -1,5 +1,15 @@
 //! Whole streams as the vendors send them, for tests.
 
+use serde_json::Value;
+
+use crate::ToolCall;
+
+/// A call as a decoded stream has it.
+pub(crate) fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
+    let arguments = arguments.as_object().expect("an object").clone();
+    ToolCall { id: id.into(), name: name.into(), arguments }
+}
+
 /// Thinking, text in Korean, two calls, pings, and events and blocks that nobody here knows.
 pub(crate) const ANTHROPIC: &str = r#"event: message_start
 data: {"type":"message_start","message":{"id":"msg_01XFDUDYJgAACzvnptvVoYEL","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":472,"cache_creation_input_tokens":210,"cache_read_input_tokens":1800,"output_tokens":2}}}

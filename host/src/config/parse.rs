@@ -3,15 +3,11 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::Value;
 
 use super::{Config, Listen, agents, categories, models, plugins};
 use crate::port::Port;
 use crate::schema::Problem;
-
-/// No configuration of ours nests deeper than a few levels.
-const DEPTH_MAX: usize = 32;
 
 /// Why a configuration was refused: everything to change, not just the first thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,100 +61,7 @@ fn listeners_apart(config: &Config) -> Option<Problem> {
 
 /// Reads JSON5 of bounded depth; an error says the line and the column.
 pub fn json5_value(text: &str) -> Result<Value, Problem> {
-    let said = |error: json5::Error| {
-        let place = error.position().map(|at| format!(" at line {} column {}", at.line + 1, at.column + 1));
-        let words = error.to_string();
-        // The crate appends the position in its own words; ours come first.
-        let words = words.rsplit_once(" at line ").map_or(words.as_str(), |(words, _)| words);
-        let words = words.replacen("EOF parsing ", "the text ends within the ", 1);
-        Problem::new("", format!("not JSON5{}: {words}", place.unwrap_or_default()))
-    };
-    // By way of a type, since only so the crate looks at what follows the value.
-    json5::from_str(text).map(|Whole(value)| value).map_err(said)
-}
-
-struct Whole(Value);
-
-impl<'de> serde::Deserialize<'de> for Whole {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Bounded { depth: 0 }.deserialize(deserializer).map(Self)
-    }
-}
-
-/// Builds a `Value` while counting depth, which the JSON5 crate leaves to its caller.
-#[derive(Clone, Copy)]
-struct Bounded {
-    depth: usize,
-}
-
-impl Bounded {
-    fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
-        if self.depth == DEPTH_MAX {
-            return Err(E::custom(format!("nested deeper than {DEPTH_MAX} levels")));
-        }
-        Ok(Self { depth: self.depth + 1 })
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Bounded {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Bounded {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON5 value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("infinity and NaN are no values here"))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let below = self.deeper()?;
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(below)? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let below = self.deeper()?;
-        let mut object = Map::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            if object.contains_key(&key) {
-                return Err(A::Error::custom(format!("the key `{key}` stands twice")));
-            }
-            object.insert(key, entries.next_value_seed(below)?);
-        }
-        Ok(Value::Object(object))
-    }
+    chela_json5::read(text).map_err(|unread| Problem::new("", format!("not JSON5{}: {}", unread.place, unread.words)))
 }
 
 #[cfg(test)]

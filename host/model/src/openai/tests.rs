@@ -1,7 +1,7 @@
 //! Chat completions as OpenAI sends them, and as its many imitators do.
 
 use super::*;
-use crate::streams::{OPENAI, OPENAI_BROKEN_OFF};
+use crate::streams::{OPENAI, OPENAI_BROKEN_OFF, call};
 use crate::{Answer, Decoder, FailureKind, ToolCall, ToolResult, ToolSpec, Turn, Usage, Wire};
 
 fn decode(stream: &str) -> Result<Answer, Failure> {
@@ -19,16 +19,11 @@ fn check(chunks: &[Value], expected: &[&str]) {
     let mut stream: String = chunks.iter().map(|calls| chunk(json!({"tool_calls": calls}), None)).collect();
     stream.push_str(&chunk(json!({}), Some("tool_calls")));
     let line = |call: &ToolCall| format!("{} {} {}", call.id, call.name, Value::Object(call.arguments.clone()));
-    assert_eq!(decode(&stream).unwrap().calls.iter().map(line).collect::<Vec<_>>(), expected);
+    assert_eq!(decode(&stream).expect("a whole answer").calls.iter().map(line).collect::<Vec<_>>(), expected);
 }
 
 #[test]
 fn a_whole_stream_becomes_an_answer() {
-    let call = |id: &str, name: &str, arguments: Value| ToolCall {
-        id: id.into(),
-        name: name.into(),
-        arguments: arguments.as_object().unwrap().clone(),
-    };
     let expected = Answer {
         text: "날씨를 확인할게요.".into(),
         calls: vec![call("call_qG1a", "get_weather", json!({"location": "서울"})), call("call_qG1b", "now", json!({}))],
@@ -142,11 +137,15 @@ fn every_reason_to_stop_has_its_word() {
         ("content_filter", Stop::Refusal),
         ("eos", Stop::Other),
     ] {
-        assert_eq!(decode(&chunk(json!({"content": "a"}), Some(reason))).unwrap().stop, stop, "{reason}");
+        assert_eq!(
+            decode(&chunk(json!({"content": "a"}), Some(reason))).expect("a whole answer").stop,
+            stop,
+            "{reason}"
+        );
     }
     let refusal = chunk(json!({"refusal": "I cannot."}), None);
     assert_eq!(decode(&refusal).unwrap_err().kind, FailureKind::Broken);
-    let answer = decode(&(refusal + &chunk(json!({}), Some("stop")))).unwrap();
+    let answer = decode(&(refusal + &chunk(json!({}), Some("stop")))).expect("a whole answer");
     assert_eq!((answer.text.as_str(), answer.stop), ("I cannot.", Stop::Refusal));
 }
 
@@ -162,16 +161,12 @@ fn the_end_needs_a_reason_to_stop_and_no_done() {
 fn what_follows_done_and_other_choices_are_passed_over() {
     let other = "data: {\"choices\": [{\"index\": 1, \"delta\": {\"content\": \"b\"}}]}\n\n";
     let stream = format!("{}{other}data: [DONE]\n\ndata: oops\n\n", chunk(json!({"content": "a"}), Some("stop")));
-    assert_eq!(decode(&stream).unwrap().text, "a");
+    assert_eq!(decode(&stream).expect("a whole answer").text, "a");
 }
 
 #[test]
 fn a_request_is_written_as_servers_want_it() {
-    let call = |id: &str| ToolCall {
-        id: id.into(),
-        name: "read file".into(),
-        arguments: json!({"path": "a"}).as_object().unwrap().clone(),
-    };
+    let call = |id: &str| call(id, "read file", json!({"path": "a"}));
     let result = |id: &str, is_error| ToolResult { call_id: id.into(), text: "x".into(), is_error };
     let request = Request {
         model: "gpt-4.1".into(),
@@ -198,7 +193,7 @@ fn a_request_is_written_as_servers_want_it() {
         r#"{"role":"tool","tool_call_id":"c2","content":"error: x"},{"role":"assistant","content":"done"}],"#,
         r#""tools":[{"type":"function","function":{"name":"read","description":"Reads.","parameters":{"type":"object"}}}]}"#,
     ];
-    assert_eq!(String::from_utf8(Wire::OpenAi.body(&request)).unwrap(), expected.concat());
+    assert_eq!(String::from_utf8(Wire::OpenAi.body(&request)).expect("UTF-8"), expected.concat());
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::fill::unknown_placeholder;
-use super::{Act, Call, OTHERWISE, Rule, Script, ScriptError, Step, json5};
+use super::{Act, Call, OTHERWISE, Rule, Script, ScriptError, Step};
 use crate::FailureKind;
 
 pub(super) const SCRIPT_BYTES_MAX: usize = 1024 * 1024;
@@ -23,7 +23,8 @@ pub(super) fn script(text: &str) -> Checked<Script> {
     if text.len() > SCRIPT_BYTES_MAX {
         return Err(ScriptError::TooLong { bytes: text.len() });
     }
-    let value = json5::value(text)?;
+    let value =
+        chela_json5::read(text).map_err(|unread| ScriptError::Syntax { place: unread.place, problem: unread.words })?;
     let top = Keys::of(&value, "the script", &["rules", "otherwise"])?;
     let rules = match top.get("rules") {
         None => &[][..],

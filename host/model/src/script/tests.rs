@@ -42,12 +42,12 @@ fn answer(agent: &str, turns: &[Turn]) -> Scripted {
 
 fn answer_after(agent: &str, turns: &[Turn], failures: u32) -> Scripted {
     let request = Request { turns: turns.to_vec(), ..Request::default() };
-    Script::parse(DEPLOY).unwrap().answer_after(agent, &request, failures)
+    Script::parse(DEPLOY).expect("a good script").answer_after(agent, &request, failures)
 }
 
 fn said(script: &str, turns: &[Turn]) -> String {
     let request = Request { turns: turns.to_vec(), ..Request::default() };
-    Script::parse(script).unwrap().answer("eden", &request).answer.text
+    Script::parse(script).expect("a good script").answer("eden", &request).answer.text
 }
 
 fn refused(script: &str, message: &str) {
@@ -98,7 +98,7 @@ fn a_failing_step_fails_as_often_as_it_says_and_is_then_passed_over() {
         assert_eq!(scripted.failure, Some(Failure::new(FailureKind::Overloaded, "busy with shaky")));
         assert_eq!((scripted.delay_ms, scripted.answer.text.as_str()), (5, ""));
     }
-    assert_eq!(answer_after("eden", &turns, 2).failure.unwrap().kind, FailureKind::RateLimit);
+    assert_eq!(answer_after("eden", &turns, 2).failure.expect("a whole answer").kind, FailureKind::RateLimit);
     let scripted = answer_after("eden", &turns, 3);
     assert_eq!((scripted.failure, scripted.answer.text.as_str()), (None, "b"));
     assert_eq!(scripted.answer.calls[0].id, "call_1_4_1");
@@ -115,7 +115,7 @@ fn several_calls_have_ids_of_their_own() {
 #[test]
 fn usage_is_estimated() {
     let request = Request { system: "abcdefg".into(), turns: vec![user("안녕하세요")], ..Request::default() };
-    let usage = Script::parse("{ otherwise: 'abcdefg' }").unwrap().answer("eden", &request).answer.usage;
+    let usage = Script::parse("{ otherwise: 'abcdefg' }").expect("a good script").answer("eden", &request).answer.usage;
     assert_eq!(usage, Usage { input: 7, output: 2, ..Usage::default() });
 }
 
@@ -172,7 +172,7 @@ fn text_that_is_no_json5_says_its_line() {
     refused("{ rules: [\n  { steps: ", "the script is no JSON5 at line 2 column 3: the text ends within the value");
     refused("{} more", "the script is no JSON5 at line 1 column 4: take out what follows the closing brace");
     let twice = Script::parse("{ rules: [], rules: [] }").unwrap_err().to_string();
-    assert!(twice.contains("the key `rules` is given twice; keep one"), "{twice}");
+    assert!(twice.contains("the key `rules` stands twice"), "{twice}");
     assert!(matches!(Script::parse("{ otherwise: NaN }"), Err(ScriptError::Syntax { .. })));
 }
 
