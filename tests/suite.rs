@@ -15,6 +15,8 @@ mod cases {
     mod gateway_runs;
     mod guide;
     mod health;
+    mod jobs_flows;
+    mod jobs_lives;
     mod kill;
     mod models;
     mod monitor_api;

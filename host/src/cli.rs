@@ -9,6 +9,7 @@ mod doctor;
 mod events;
 mod exit;
 mod init;
+mod jobs;
 mod monitor;
 mod output;
 mod plugin;
@@ -78,6 +79,10 @@ enum Command {
     Tasks(task::Tasks),
     /// Begin, change and finish tasks, as agents do with their tools
     Task(task::Task),
+    /// List what agents have asked of each other, and what became of it
+    Jobs(jobs::Jobs),
+    /// Start a sub-agent of an agent on a task of its own
+    Spawn(jobs::Spawn),
     /// Say what decided something about a work session, a task or a job
     Why(why::Why),
     /// Read, check and document the configuration
@@ -139,6 +144,8 @@ fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
         Command::Sessions(sessions) => sessions.run(&dir, output)?,
         Command::Tasks(tasks) => tasks.run(&dir, output)?,
         Command::Task(task) => return task.run(&dir, output),
+        Command::Jobs(jobs) => jobs.run(&dir, output)?,
+        Command::Spawn(spawn) => spawn.run(&dir, output)?,
         Command::Why(why) => why.run(&dir, output)?,
         Command::Config(config) => config.run(&dir, output)?,
         Command::Plugin(plugin) => return plugin.run(&dir, output),

@@ -50,7 +50,9 @@ pub enum Error {
     Forbidden { from: String, to: String },
     #[error("no agent has the id {0:?}; `chela agents` lists them")]
     UnknownAgent(String),
-    #[error("there is no session {0}; `sessions_list` tells which there are, and an agent's id alone is its main session")]
+    #[error(
+        "there is no session {0}; `sessions_list` tells which there are, and an agent's id alone is its main session"
+    )]
     NoSession(String),
     #[error("this is your own session; a message to yourself would wait for itself")]
     OwnSession,
@@ -216,7 +218,11 @@ fn rules(config: &Config) -> Rules {
 }
 
 /// Starts the room. The future resumes what the journal has and keeps house until `stop`.
-pub fn start(options: Options, found: Found, stop: CancellationToken) -> (Handle, impl Future<Output = ()> + Send) {
+pub fn start(
+    options: Options,
+    found: Found,
+    stop: CancellationToken,
+) -> (Handle, impl Future<Output = ()> + std::marker::Send) {
     let files = Files::start(options.dir.jobs());
     let shared = Arc::new(Shared {
         options,

@@ -99,7 +99,12 @@ impl Metrics {
         own.register("plugin_calls", "Calls of plugins, by what became of them", self.plugin_calls.clone());
         own.register("jobs", "Jobs between agents that are kept, by status", self.jobs.clone());
         own.register("job_retries", "Further tries of jobs", self.job_retries.clone());
-        own.register_with_unit("oldest_job", "Age of the oldest unfinished job", Unit::Seconds, self.oldest_job.clone());
+        own.register_with_unit(
+            "oldest_job",
+            "Age of the oldest unfinished job",
+            Unit::Seconds,
+            self.oldest_job.clone(),
+        );
         own.register_with_unit("uptime", "Since the start", Unit::Seconds, gauge(clock.elapsed().as_secs()));
         if let Some(process) = Process::read() {
             let registry = registry.sub_registry_with_prefix("process");

@@ -201,7 +201,8 @@ impl Handle {
             None => false,
         };
         let fresh = id::fresh(options.clock.now());
-        let lineage = move |explicit: Option<String>| -> Lineage { Sources { explicit, ..sources }.decide(|_| over, fresh) };
+        let lineage =
+            move |explicit: Option<String>| -> Lineage { Sources { explicit, ..sources }.decide(|_| over, fresh) };
         // A completion has them in the task's progress and in its answer already.
         let notes = if tool == "task_complete" { Vec::new() } else { warnings.clone() };
         let outcome = options.tasks.run_tool(&session.agent, tool, args, warnings, lineage).await;

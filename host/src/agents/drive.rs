@@ -166,7 +166,12 @@ impl Run<'_> {
             let rows = self.shared.options.sessions.context(turn.session(), room.saturating_mul(2)).await?;
             let talk = prompt::fit(rows, room).ok_or_else(|| {
                 let said = "this run alone no longer fits into the model's window; ask for less at once";
-                Failed { status: Status::Error, said: said.into(), kind: Some("context_length".into()), transient: false }
+                Failed {
+                    status: Status::Error,
+                    said: said.into(),
+                    kind: Some("context_length".into()),
+                    transient: false,
+                }
             })?;
             let request = |model: &Chosen| Request {
                 model: model.model.id.clone(),

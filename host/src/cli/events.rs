@@ -52,6 +52,22 @@ pub(super) struct Events {
 }
 
 impl Events {
+    /// Events of these types as they come.
+    pub(super) fn followed(types: &[&str]) -> Self {
+        Self {
+            follow: true,
+            types: types.iter().map(|word| (*word).to_owned()).collect(),
+            roles: Vec::new(),
+            since: None,
+            before: None,
+            work_session: None,
+            task: None,
+            job: None,
+            categories: Vec::new(),
+            limit: None,
+        }
+    }
+
     pub(super) fn run(&self, dir: &StateDir, output: Output) -> anyhow::Result<()> {
         if self.follow {
             return block_on(follow::run(self, dir, output))?;

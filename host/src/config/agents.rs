@@ -155,9 +155,11 @@ impl Agent {
 impl Config {
     /// Whom a worker works for.
     pub fn orchestrator_of(&self, agent: &Agent) -> Option<&AgentId> {
-        let only = || self.agents.list.iter().find(|other| other.role == AgentRole::Orchestrator).map(|other| &other.id);
+        let only =
+            || self.agents.list.iter().find(|other| other.role == AgentRole::Orchestrator).map(|other| &other.id);
         let named = agent.orchestrator.as_ref();
-        let named = named.and_then(|named| self.agents.list.iter().find(|other| other.id == *named).map(|other| &other.id));
+        let named =
+            named.and_then(|named| self.agents.list.iter().find(|other| other.id == *named).map(|other| &other.id));
         named.or_else(only).filter(|orchestrator| **orchestrator != agent.id)
     }
 }

@@ -68,7 +68,10 @@ pub struct Begun {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     Answered(String),
-    Failed { status: Status, error: String },
+    Failed {
+        status: Status,
+        error: String,
+    },
     /// It is still awaited.
     NotYet,
 }
@@ -284,13 +287,7 @@ impl Handle {
     }
 
     /// The chain one agent further on; a message that no run caused begins one.
-    fn chain(
-        &self,
-        config: &Config,
-        from: &SessionKey,
-        cause: Option<&Cause>,
-        to: &AgentId,
-    ) -> Result<Chain, Error> {
+    fn chain(&self, config: &Config, from: &SessionKey, cause: Option<&Cause>, to: &AgentId) -> Result<Chain, Error> {
         let now = self.0.now();
         let (chain, used) = match cause {
             Some(cause) => (cause.chain.clone(), self.0.options.sessions.used_by_chain(&cause.chain.id)),
@@ -391,7 +388,8 @@ fn spawns_meta(spawns: u32) -> Option<Map<String, Value>> {
 /// The first reply as it stands; none while it is awaited.
 fn reply_of(job: &Job) -> Option<Reply> {
     let first = job.first();
-    if let Some(reply) = first.filter(|turn| turn.state == DeliveryState::Answered).and_then(|turn| turn.reply.clone()) {
+    if let Some(reply) = first.filter(|turn| turn.state == DeliveryState::Answered).and_then(|turn| turn.reply.clone())
+    {
         return Some(Reply::Answered(reply));
     }
     job.status.is_terminal().then(|| Reply::Failed {
@@ -405,8 +403,8 @@ fn announced(config: &Config, from: &SessionKey, target: &SessionKey) -> Announc
     let agent = config.agents.list.iter().find(|agent| agent.id == target.agent);
     if let Some(agent) = agent.filter(|agent| agent.role == AgentRole::Worker) {
         let orchestrator = config.orchestrator_of(agent).filter(|orchestrator| **orchestrator != from.agent);
-        return orchestrator.map_or(Announced::Nobody, |orchestrator| {
-            Announced::Session { session_key: SessionKey::main(orchestrator.clone()).to_string() }
+        return orchestrator.map_or(Announced::Nobody, |orchestrator| Announced::Session {
+            session_key: SessionKey::main(orchestrator.clone()).to_string(),
         });
     }
     [target, from].into_iter().find_map(channel_of).unwrap_or(Announced::Nobody)

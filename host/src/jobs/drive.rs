@@ -169,12 +169,19 @@ impl Driver {
                     return Err(Stuck::Stopping);
                 }
                 Err(error) => {
-                    tracing::error!(job = job.job_id, error = &error as &dyn std::error::Error, "a step of a job is not recorded yet");
+                    tracing::error!(
+                        job = job.job_id,
+                        error = &error as &dyn std::error::Error,
+                        "a step of a job is not recorded yet"
+                    );
                     self.shared.options.clock.sleep(AGAIN).await;
                 }
             }
         };
-        if effects.iter().any(|effect| matches!(effect, Effect::Tell(told) if told.what == chela_flow::What::JobRetried)) {
+        if effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Tell(told) if told.what == chela_flow::What::JobRetried))
+        {
             self.shared.options.metrics.job_retries.inc();
         }
         let job = Arc::new(job);
@@ -182,7 +189,7 @@ impl Driver {
         events.into_iter().for_each(|event| emit(&self.shared, event));
         self.telling = Some((ticket, seq, Box::pin(self.shared.options.bus.flushed())));
         for effect in effects {
-            self.act(&job, effect).await;
+            act(&self.shared, &job, effect).await;
         }
         Ok(())
     }
@@ -212,7 +219,8 @@ impl Driver {
                 _ => continue,
             };
             let session = SessionKey::parse(&message.session_key).ok();
-            let known = |session: &SessionKey| settings.config.agents.list.iter().any(|agent| agent.id == session.agent);
+            let known =
+                |session: &SessionKey| settings.config.agents.list.iter().any(|agent| agent.id == session.agent);
             match session.filter(known) {
                 Some(session) => asked.push(self.asked(job, message, session, waits)),
                 None if waits => {
@@ -253,22 +261,28 @@ impl Driver {
             ..Asked::new(message.key.clone(), "sessions_send", session, message.text.clone())
         }
     }
+}
 
-    async fn act(&self, job: &Arc<Job>, effect: Effect) {
-        match effect {
-            Effect::Abort { session_key, run } => {
-                let Ok(session) = SessionKey::parse(&session_key) else { return };
-                if let Err(error) = self.shared.options.sessions.abort(&session, Some(&run)).await {
-                    tracing::warn!(job = job.job_id, run, error = &error as &dyn std::error::Error, "a run of a job was not stopped");
-                }
+/// What follows from a step that is on record.
+async fn act(shared: &Arc<Shared>, job: &Arc<Job>, effect: Effect) {
+    match effect {
+        Effect::Abort { session_key, run } => {
+            let Ok(session) = SessionKey::parse(&session_key) else { return };
+            if let Err(error) = shared.options.sessions.abort(&session, Some(&run)).await {
+                tracing::warn!(
+                    job = job.job_id,
+                    run,
+                    error = &error as &dyn std::error::Error,
+                    "a run of a job was not stopped"
+                );
             }
-            Effect::Overdue { session_key, run } => {
-                let late = Late { job_id: job.job_id.clone(), session_key, run };
-                hear_late(&self.shared, job.clone(), late);
-            }
-            // On record with the job, or told already.
-            Effect::Send(_) | Effect::Notify(_) | Effect::Post { .. } | Effect::Tell(_) => {}
         }
+        Effect::Overdue { session_key, run } => {
+            let late = Late { job_id: job.job_id.clone(), session_key, run };
+            hear_late(shared, job.clone(), late);
+        }
+        // On record with the job, or told already.
+        Effect::Send(_) | Effect::Notify(_) | Effect::Post { .. } | Effect::Tell(_) => {}
     }
 }
 
@@ -303,7 +317,12 @@ pub(super) fn emit(shared: &Shared, event: Event) {
 }
 
 /// Everything that a step writes beside its messages.
-fn records(job: &Job, effects: &[Effect], events: &[Event], now: Timestamp) -> Result<Transaction, crate::journal::Error> {
+fn records(
+    job: &Job,
+    effects: &[Effect],
+    events: &[Event],
+    now: Timestamp,
+) -> Result<Transaction, crate::journal::Error> {
     let mut transaction = Transaction::default();
     store::put(&mut transaction, job, events)?;
     for effect in effects {

@@ -129,7 +129,8 @@ fn write(dir: &Path, job: &Job) -> std::io::Result<()> {
 pub(super) fn sweep(dir: &Path, before: Timestamp) -> usize {
     let oldest = before.date().to_string();
     let days = fs::read_dir(dir.join("done")).into_iter().flatten().flatten();
-    let old = days.filter(|day| day.file_name().to_str().is_some_and(|day| day.len() == oldest.len() && *day < *oldest));
+    let old =
+        days.filter(|day| day.file_name().to_str().is_some_and(|day| day.len() == oldest.len() && *day < *oldest));
     old.filter(|day| fs::remove_dir_all(day.path()).is_ok()).count()
 }
 

@@ -94,7 +94,9 @@ impl Handle {
                         .effects
                         .iter()
                         .filter_map(|effect| match effect {
-                            chela_flow::Effect::Tell(happened) => Some(store::event(&next.job, 0, happened.clone(), now)),
+                            chela_flow::Effect::Tell(happened) => {
+                                Some(store::event(&next.job, 0, happened.clone(), now))
+                            }
                             _ => None,
                         })
                         .collect();
@@ -234,7 +236,10 @@ mod tests {
         let found = foreign(dir, &known);
         let (jobs, aside): (Vec<_>, Vec<_>) = found.into_iter().partition(Result::is_ok);
         let jobs: Vec<Job> = jobs.into_iter().flatten().collect();
-        assert_eq!(jobs.iter().map(|job| (job.job_id.as_str(), job.current_turn)).collect::<Vec<_>>(), [("run-abc123", 2)]);
+        assert_eq!(
+            jobs.iter().map(|job| (job.job_id.as_str(), job.current_turn)).collect::<Vec<_>>(),
+            [("run-abc123", 2)]
+        );
         assert_eq!(aside.len(), 2);
         assert!(dir.join("job-broken.json.unreadable").exists() && dir.join("job-known.json").exists());
         assert!(foreign(dir, &known).iter().all(Result::is_ok), "they are looked at once");

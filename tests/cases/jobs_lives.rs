@@ -1,0 +1,270 @@
+//! Jobs over their life: restarts, cancels, further tries, sub-agents, files of others, many at once.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{TestDir, TestHost, eventually};
+
+const SCRIPT: &str = r#"{ rules: [
+    { when: "agent-to-agent turn", steps: [{ say: "REPLY_SKIP" }] },
+    { when: "sub-agent agent:", steps: [{ say: "heard" }] },
+    { when: "slow", steps: [{ say: "late answer", delayMs: 60000 }] },
+    { when: "broken", steps: [{ fail: { kind: "context_length", message: "too long", times: 99 } }] },
+    { when: "delegate", steps: [{ call: { tool: "sessions_spawn", args: { task: "count the files", label: "counter" } } }, { say: "begun" }] },
+    { when: "count", steps: [{ call: { tool: "task_start", args: { description: "x" } } }, { say: "42 {{result.error}}" }] },
+  ], otherwise: "did: {{input}}" }"#;
+
+fn quiet(config: &mut Value) {
+    config["providers"]["demo"]["retries"] = json!(0);
+    // Runs that wait for the clock are not waited for at a stop.
+    config["limits"]["drainTimeoutMs"] = json!(0);
+    for agent in config["agents"]["list"].as_array_mut().expect("a team") {
+        agent["role"] = json!("agent");
+    }
+}
+
+fn host() -> TestHost {
+    TestHost::scripted_with(SCRIPT, quiet)
+}
+
+fn restarted(host: TestHost) -> TestHost {
+    let now = host.clock.now().0;
+    TestHost::start_at(host.stop(), now + 1_000).unwrap_or_else(|(error, _)| panic!("{error}"))
+}
+
+fn running(host: &TestHost, id: &str) {
+    host.eventually("the job runs", || (host.job(id)["status"] == "RUNNING").then_some(()));
+}
+
+#[test]
+fn a_job_is_a_file_that_people_read_and_editing_it_changes_nothing() {
+    let host = host();
+    let id = host.send_job("eden", "seum", "slow");
+    running(&host, &id);
+    let path = host.dir.state.jobs().join(format!("job-{id}.json"));
+    let file =
+        eventually("the file is there", || fs::read_to_string(&path).ok().filter(|text| text.contains("RUNNING")));
+    let file: Value = serde_json::from_str(&file).expect("JSON");
+    for key in [
+        "jobId",
+        "runId",
+        "sessionKey",
+        "targetSessionKey",
+        "conversationId",
+        "message",
+        "maxTurns",
+        "currentTurn",
+        "retryCount",
+        "maxRetries",
+        "createdAt",
+        "updatedAt",
+        "resumeCount",
+    ] {
+        assert!(!file[key].is_null(), "{key}: {file:#}");
+    }
+    fs::write(&path, "{ nonsense").expect("edited");
+    let job = host.job_ended(&id);
+    assert_eq!(job["status"], "COMPLETED");
+    let done = host.dir.state.jobs().join("done");
+    eventually("the file has moved to its day", || {
+        let days: Vec<_> = fs::read_dir(&done).into_iter().flatten().flatten().collect();
+        (!path.exists() && days.iter().any(|day| day.path().join(format!("job-{id}.json")).exists())).then_some(())
+    });
+    assert_eq!(host.get(&format!("/api/jobs/{id}")).1["status"], "COMPLETED");
+    let host = restarted(host);
+    assert_eq!(host.job(&id), job, "it is kept");
+}
+
+#[test]
+fn jobs_go_on_after_a_restart_and_no_turn_runs_twice() {
+    let host = host();
+    let id = host.send_job("eden", "seum", "slow");
+    let waiting = host.send_job("ruda", "seum", "second");
+    running(&host, &id);
+    let host = restarted(host);
+    let job = host.job_ended(&id);
+    assert_eq!((&job["status"], &job["resumeCount"]), (&json!("COMPLETED"), &json!(1)));
+    assert_eq!(host.job_ended(&waiting)["status"], "COMPLETED");
+    let told = host.told_of(&id);
+    assert_eq!(
+        told,
+        ["job.created", "a2a.send", "job.resumed", "a2a.response 0 seum", "a2a.complete", "job.completed"]
+    );
+    let asked: Vec<String> =
+        host.history("seum").iter().filter(|row| row["role"] == "user").map(chela::sessions::text_of).collect();
+    assert_eq!(asked, ["slow", "second"], "in order, each once");
+    let host = restarted(host);
+    assert_eq!(host.told_of(&id), told, "and nothing is told again");
+}
+
+#[test]
+fn a_job_is_cancelled_whether_it_runs_or_waits() {
+    let host = host();
+    let runs = host.send_job("eden", "seum", "slow");
+    let waits = host.send_job("ruda", "seum", "second");
+    running(&host, &runs);
+    for id in [&waits, &runs] {
+        let cancelled = host.call("jobs.cancel", json!({ "id": id })).expect("cancelled")["job"].clone();
+        assert_eq!(
+            (&cancelled["status"], &cancelled["lastError"]),
+            (&json!("CANCELLED"), &json!("cancelled by owner"))
+        );
+    }
+    assert_eq!(
+        host.call("jobs.cancel", json!({ "id": runs })).expect("it is so already")["job"]["status"],
+        "CANCELLED"
+    );
+    let ended = host.ended(&format!("{runs}:0"));
+    assert_eq!(ended["error"], "aborted", "the run was stopped");
+    assert_eq!(host.told_of(&waits), ["job.created", "a2a.send", "a2a.complete", "job.cancelled"]);
+    let unknown = host.call("jobs.cancel", json!({ "id": "nobody's" })).expect_err("unknown");
+    assert!(unknown["message"].as_str().expect("why").contains("no job has the id"), "{unknown}");
+}
+
+#[test]
+fn a_job_that_failed_is_taken_up_as_a_new_one() {
+    let host = host();
+    let id = host.send_job("eden", "seum", "broken");
+    let failed = host.job_ended(&id);
+    assert_eq!(failed["status"], "FAILED");
+    let again = host.call("jobs.retry", json!({ "id": id })).expect("taken up")["job"].clone();
+    assert_eq!((&again["retryOf"], &again["conversationId"]), (&json!(id), &failed["conversationId"]));
+    let new = again["jobId"].as_str().expect("an id").to_owned();
+    assert_eq!(host.job_ended(&new)["status"], "FAILED");
+    assert_eq!(host.job(&id), failed, "the old one stays as it was");
+    let fine = host.send_job("eden", "seum", "hello");
+    host.job_ended(&fine);
+    let refused = host.call("jobs.retry", json!({ "id": fine })).expect_err("it went well");
+    assert!(refused["message"].as_str().expect("why").contains("is COMPLETED"), "{refused}");
+    let listed = host.call("jobs.list", json!({ "status": ["failed"], "limit": 1 })).expect("a list");
+    assert_eq!(listed["jobs"][0]["jobId"], new, "the newest first");
+    let next = host
+        .call("jobs.list", json!({ "status": "FAILED", "limit": 1, "cursor": listed["nextCursor"] }))
+        .expect("a list");
+    assert_eq!((&next["jobs"][0]["jobId"], &next["nextCursor"]), (&json!(id), &Value::Null));
+    let bad = host.call("jobs.list", json!({ "status": "DONE" })).expect_err("no such status");
+    assert!(bad["message"].as_str().expect("why").contains("it is one of PENDING"), "{bad}");
+}
+
+#[test]
+fn a_sub_agent_works_apart_without_tasks_and_its_result_comes_back() {
+    let host = host();
+    host.ask("eden", "delegate it");
+    let jobs = host.call("jobs.list", json!({})).expect("a list");
+    let id = jobs["jobs"][0]["jobId"].as_str().expect("a job").to_owned();
+    let job = host.job_ended(&id);
+    assert_eq!((&job["kind"], &job["status"]), (&json!("spawn"), &json!("COMPLETED")));
+    let child = job["targetSessionKey"].as_str().expect("a session");
+    assert!(child.starts_with("agent:eden:subagent:"), "{child}");
+    assert_eq!(host.told_of(&id), ["job.created", "a2a.spawn", "a2a.spawn_result ok", "job.completed"]);
+    let spawned = host.events().into_iter().find(|event| event["type"] == "a2a.spawn").expect("told");
+    assert_eq!(
+        (&spawned["data"]["eventRole"], &spawned["data"]["toSessionType"]),
+        (&json!("delegation.subagent"), &json!("subagent"))
+    );
+    let heard = host.eventually("the parent hears of it", || {
+        host.history("eden").iter().map(chela::sessions::text_of).find(|text| text.contains("[NOTIFICATION]"))
+    });
+    assert!(
+        heard.contains(child) && heard.contains("42") && heard.contains("sub-agent"),
+        "no task tools for it: {heard}"
+    );
+    let mut deep = host.tool("eden", "sessions_spawn", json!({ "task": "slow" }));
+    assert_eq!(deep["status"], "accepted");
+    for _ in 0..7 {
+        deep = host.tool("eden", "sessions_spawn", json!({ "task": "slow" }));
+    }
+    assert_eq!(deep["status"], "accepted", "eight at once");
+    let ninth = host.tool("eden", "sessions_spawn", json!({ "task": "slow" }));
+    assert!(ninth["error"].as_str().expect("why").contains("a2a.spawn.children"), "{ninth}");
+}
+
+#[test]
+fn an_agent_may_answer_several_conversations_at_once() {
+    let host = TestHost::scripted_with(SCRIPT, |config| {
+        quiet(config);
+        config["agents"]["list"][2]["a2a"] = json!({ "concurrency": 2 });
+    });
+    let first = host.send_job("eden", "seum", "slow one");
+    let second = host.send_job("ruda", "seum", "slow two");
+    let args = json!({ "agentId": "seum", "message": "slow three", "timeoutSeconds": 0, "conversationId": "third" });
+    let third = host.tool("ruda", "sessions_send", args)["runId"].as_str().expect("a job").to_owned();
+    running(&host, &first);
+    running(&host, &second);
+    assert_eq!(host.job(&third)["status"], "PENDING", "two slots");
+    let session = host.job(&third)["targetSessionKey"].clone();
+    assert_eq!(session, "agent:seum:a2a:third", "each conversation has a session of its own");
+    for id in [&first, &second, &third] {
+        assert_eq!(host.job_ended(id)["status"], "COMPLETED");
+    }
+}
+
+#[test]
+fn files_of_others_are_taken_over_and_nonsense_is_set_aside() {
+    let dir = TestDir::scripted(SCRIPT, quiet);
+    let jobs = dir.state.jobs();
+    fs::create_dir_all(&jobs).expect("made");
+    let now = 1_700_000_000_000u64;
+    let job = |id: &str, updated: u64| {
+        json!({
+            "jobId": id, "runId": id, "status": "RUNNING", "sessionKey": "eden", "targetSessionKey": "seum",
+            "conversationId": "conv-1", "message": "from before", "maxTurns": 5, "currentTurn": 0, "retryCount": 0,
+            "maxRetries": 3, "createdAt": updated, "updatedAt": updated, "resumeCount": 0,
+        })
+    };
+    fs::write(jobs.join("job-fresh.json"), job("fresh", now - 60_000).to_string()).expect("written");
+    fs::write(jobs.join("job-stale.json"), job("stale", now - 4_000_000).to_string()).expect("written");
+    fs::write(jobs.join("job-broken.json"), "{ \"jobId\": ").expect("written");
+    let host = TestHost::start_at(dir, now).unwrap_or_else(|(error, _)| panic!("{error}"));
+    let fresh = eventually("it is taken over", || {
+        host.clock.advance(Duration::from_millis(50));
+        let job = host.call("jobs.get", json!({ "id": "fresh" })).ok()?["job"].clone();
+        (!job["finishedAt"].is_null()).then_some(job)
+    });
+    assert_eq!((&fresh["status"], &fresh["resumeCount"]), (&json!("COMPLETED"), &json!(1)));
+    assert_eq!(host.job("stale")["status"], "ABANDONED");
+    assert!(jobs.join("job-broken.json.unreadable").exists());
+    let kinds = host.dir.event_types_of("job.");
+    assert!(
+        kinds.iter().any(|kind| kind == "job.abandoned") && kinds.iter().any(|kind| kind == "job.failed"),
+        "{kinds:?}"
+    );
+}
+
+#[test]
+fn old_jobs_are_taken_out_after_their_time() {
+    let host = host();
+    let id = host.send_job("eden", "seum", "hello");
+    host.job_ended(&id);
+    host.clock.advance(Duration::from_secs(8 * 86_400));
+    eventually("it is gone", || {
+        host.clock.advance(Duration::from_secs(60));
+        host.call("jobs.get", json!({ "id": id })).is_err().then_some(())
+    });
+    assert_eq!(host.call("jobs.list", json!({})).expect("a list")["jobs"], json!([]));
+    assert_eq!(host.get(&format!("/api/jobs/{id}")).0, 404);
+}
+
+#[test]
+fn jobs_are_seen_and_steered_from_the_shell() {
+    let host = host();
+    let run = |arguments: &[&str]| support::chela(&host.dir.state, arguments);
+    assert_eq!(run(&["jobs"]).stdout, "no such jobs\n");
+    let spawned = run(&["spawn", "eden", "slow", "thing", "--label", "mine"]);
+    assert_eq!(spawned.code, Some(0), "{spawned:?}");
+    assert!(spawned.stdout.contains("agent:eden:subagent:"), "{}", spawned.stdout);
+    let listed = run(&["jobs", "--json"]).json();
+    let id = listed["jobs"][0]["jobId"].as_str().expect("a job").to_owned();
+    let text = run(&["jobs", "--status", "pending,running"]).stdout;
+    assert!(text.contains(&id) && text.contains("eden (sub)") && text.contains("slow thing"), "{text}");
+    let shown = run(&["jobs", "show", &id]).stdout;
+    assert!(shown.contains("turn 0 to eden (sub)") && shown.contains("work session ws_"), "{shown}");
+    let cancelled = run(&["jobs", "cancel", &id]);
+    assert!(cancelled.stdout.contains("CANCELLED"), "{cancelled:?}");
+    assert_eq!(run(&["jobs", "show", "gone"]).code, Some(1));
+    assert_eq!(run(&["jobs", "retry", &id]).code, Some(0));
+    let metrics = host.request("GET", "/metrics", &[], b"");
+    let text = String::from_utf8_lossy(&metrics.body).into_owned();
+    assert!(text.contains("chela_jobs{status=\"CANCELLED\"}") || text.contains("chela_job_retries_total"), "{text}");
+}
