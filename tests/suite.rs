@@ -3,6 +3,7 @@
 mod tidy;
 
 mod cases {
+    mod adopt;
     mod browser;
     mod cli;
     mod config;

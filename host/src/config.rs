@@ -6,6 +6,7 @@ mod categories;
 mod events;
 mod listen;
 mod models;
+pub mod old;
 mod parse;
 mod plugins;
 mod secret;
