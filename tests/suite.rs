@@ -16,6 +16,7 @@ mod cases {
     mod gateway_runs;
     mod guide;
     mod health;
+    mod init;
     mod kill;
     mod models;
     mod monitor_api;

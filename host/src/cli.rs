@@ -53,7 +53,7 @@ struct Common {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write a first configuration with a new token and a demo team
+    /// Write a first configuration with a new token; at a terminal, asks what no flag says
     Init(init::Init),
     /// Serve the team of the state directory until stopped
     Serve(serve::Serve),

@@ -31,7 +31,7 @@ pub use models::{Model, ModelRef, Provider, ProviderKind, Providers, RunLimits, 
 pub use parse::{Problems, json5_value, parse};
 pub use plugins::{Binding, Decisions, Guard, OnFailure, PluginLimits, Plugins, Switch};
 pub use secret::{REDACTED, Secret};
-pub use starter::{Starter, starter};
+pub use starter::{Starter, StarterProvider, StarterTeam, starter};
 
 /// A configuration larger than this is refused unread.
 pub const BYTES_MAX: u64 = 1024 * 1024;
