@@ -40,6 +40,7 @@ mod cases {
     mod plugins_swapping;
     mod plugins_wasi;
     mod scripts;
+    mod sessions_cli;
     mod start;
     mod tasks_bad_input;
     mod tasks_durable;

@@ -71,8 +71,7 @@ enum Command {
     Chat(chat::Chat),
     /// Show what happened, and with --follow what happens
     Events(events::Events),
-    /// Work sessions: find them, look at one, say what it is about
-    #[command(subcommand)]
+    /// Conversations with agents: list, show, reset, delete; and work sessions
     Sessions(sessions::Sessions),
     /// List open tasks of the team
     Tasks(task::Tasks),
