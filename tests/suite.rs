@@ -3,6 +3,7 @@
 mod tidy;
 
 mod cases {
+    mod adopt;
     mod browser;
     mod cli;
     mod config;
@@ -15,6 +16,7 @@ mod cases {
     mod gateway_runs;
     mod guide;
     mod health;
+    mod init;
     mod jobs_flows;
     mod jobs_lives;
     mod kill;
@@ -40,6 +42,7 @@ mod cases {
     mod plugins_swapping;
     mod plugins_wasi;
     mod scripts;
+    mod sessions_cli;
     mod start;
     mod tasks_bad_input;
     mod tasks_durable;

@@ -2,6 +2,9 @@
 //! Keeps true: one gateway per state directory; `run/gateway.json` is there exactly while it serves; a stop loses nothing that was written;
 //! a part that dies is noticed.
 
+mod adopt;
+
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,12 +36,18 @@ use crate::settings::{self, Service, Settings};
 use crate::tasks;
 use crate::tools;
 
+pub use adopt::adopt;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot write in {} ({cause}); check its owner and rights, or choose another --state-dir", path.display())]
     Directory { path: PathBuf, cause: std::io::Error },
-    #[error("{} belongs to another system (it has openclaw.json and no chela.json); choose another --state-dir", path.display())]
+    #[error("{} belongs to another system (it has openclaw.json and no chela.json); take it over with `chela serve --adopt`, or choose another --state-dir", path.display())]
     Foreign { path: PathBuf },
+    #[error(
+        "somebody answers at {address}, where openclaw.json has the old gateway; stop it first, since two must not serve one directory"
+    )]
+    OldServes { address: SocketAddr },
     #[error("another gateway{} serves {}; stop it, or choose another --state-dir", owner.map(|pid| format!(" (pid {pid})")).unwrap_or_default(), path.display())]
     Served { path: PathBuf, owner: Option<u32> },
     #[error("{part} ended by itself, which is a fault of ours; the log above says more")]
@@ -428,11 +437,16 @@ pub fn init(dir: &StateDir, choices: &Starter) -> Result<(), Error> {
     Ok(settings::create(dir, choices)?)
 }
 
-/// Makes the state directory ours for as long as the lock lives, and clears away what a killed owner left.
+/// Makes the state directory ours for as long as the lock lives, unless it is the old system's.
 fn claim(dir: &StateDir) -> Result<DirLock, Error> {
     if dir.old_config().exists() && !dir.config().exists() {
         return Err(Error::Foreign { path: dir.path().to_owned() });
     }
+    take(dir)
+}
+
+/// Takes the lock, and clears away what a killed owner left.
+fn take(dir: &StateDir) -> Result<DirLock, Error> {
     for path in [dir.path().to_owned(), dir.logs(), dir.run(), dir.index()] {
         chela_storage::make_private_dir(&path).map_err(|cause| Error::Directory { path, cause })?;
     }

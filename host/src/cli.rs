@@ -54,7 +54,7 @@ struct Common {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write a first configuration with a new token and a demo team
+    /// Write a first configuration with a new token; at a terminal, asks what no flag says
     Init(init::Init),
     /// Serve the team of the state directory until stopped
     Serve(serve::Serve),
@@ -72,8 +72,7 @@ enum Command {
     Chat(chat::Chat),
     /// Show what happened, and with --follow what happens
     Events(events::Events),
-    /// Work sessions: find them, look at one, say what it is about
-    #[command(subcommand)]
+    /// Conversations with agents: list, show, reset, delete; and work sessions
     Sessions(sessions::Sessions),
     /// List open tasks of the team
     Tasks(task::Tasks),

@@ -7,6 +7,7 @@ mod categories;
 mod events;
 mod listen;
 mod models;
+pub mod old;
 mod parse;
 mod plugins;
 mod secret;
@@ -33,7 +34,7 @@ pub use models::{Model, ModelRef, Provider, ProviderKind, Providers, RunLimits, 
 pub use parse::{Problems, json5_value, parse};
 pub use plugins::{Binding, Decisions, Guard, OnFailure, PluginLimits, Plugins, Switch};
 pub use secret::{REDACTED, Secret};
-pub use starter::{Starter, starter};
+pub use starter::{Starter, StarterProvider, StarterTeam, starter};
 pub use tools::Tools;
 
 /// A configuration larger than this is refused unread.

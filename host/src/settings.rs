@@ -2,6 +2,7 @@
 //! Owns the file. Keeps true: what is in force has passed every check; a bad file changes nothing and says why.
 //! Never: prints a secret, or half applies.
 
+mod adopt;
 mod file;
 mod secrets;
 
@@ -22,8 +23,9 @@ use crate::metrics::{Metrics, Outcome, Word};
 use crate::schema::Problem;
 use crate::watch::Watcher;
 
+pub use adopt::{Adopted, Adoption, read_old};
 pub use file::{check, create, edit, load, make_workspaces};
-pub use secrets::{Principal, Tokens, secret_text};
+pub use secrets::{Principal, Tokens, fault as token_fault, secret_text};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -37,8 +39,10 @@ pub enum Error {
     Write { path: PathBuf, cause: std::io::Error },
     #[error("others can read {} (mode {mode:o}) and it holds a token; run `chmod 600 {}`", path.display(), path.display())]
     Rights { path: PathBuf, mode: u32 },
-    #[error("{} is larger than {} bytes", path.display(), config::BYTES_MAX)]
-    TooLarge { path: PathBuf },
+    #[error("{} is larger than {bytes_max} bytes", path.display())]
+    TooLarge { path: PathBuf, bytes_max: u64 },
+    #[error("there is no {} to adopt; leave --adopt out for a first start, or choose another --state-dir", path.display())]
+    NothingToAdopt { path: PathBuf },
     #[error("{} is not UTF-8 (byte {at}); save it as UTF-8 text", path.display())]
     NotUtf8 { path: PathBuf, at: usize },
     #[error("{} cannot be used:\n{problems}", path.display())]

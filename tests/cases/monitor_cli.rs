@@ -299,7 +299,7 @@ fn what_may_not_be_asked_is_told_of_the_argument() {
     check(&["sessions", "work", "--cursor", "x"], 2, "--cursor: not a `nextCursor` of this list");
     check(&["sessions", "work", "-q", " "], 2, "-q: there is nothing to look for");
     check(&["sessions", "work", "show", "ws_never"], 1, "there is no work session ws_never");
-    check(&["sessions"], 2, "Usage");
+    check(&["sessions", "wrok"], 2, "Usage");
     let told = chela(&dir.state, &["sessions", "work", "show", "ws_never", "--json"]);
     assert_eq!((told.code, &told.json()["error"]["exitCode"]), (Some(1), &json!(1)));
     serving.terminate();

@@ -83,7 +83,7 @@ impl TestDir {
 pub(crate) fn assert_no_stray_files(state: &StateDir) {
     let known = |path: &str| {
         let kept = ["chela.json", "logs", "run", "run/lock", "index", "work-session-category-overrides.json"];
-        let state = ["journal", "milestones.json", "todos.json", "logs/corrupt-journal.ndjson"];
+        let state = ["journal", "milestones.json", "todos.json", "logs/corrupt-journal.ndjson", "openclaw.json"];
         let logs = ["logs/coordination-events.ndjson", "logs/audit.ndjson", "logs/corrupt.ndjson"];
         let plugins =
             ["plugins", "plugins/cache", "plugins/kept", "plugins/bindings.json", "logs/plugins", "decisions"];

@@ -59,7 +59,10 @@ pub(super) fn run(dir: &StateDir, output: Output) -> anyhow::Result<ExitCode> {
     findings.extend(directory(dir));
     findings.push(space(dir));
     let settings = settings::load(dir);
-    findings.extend(configuration(&settings));
+    findings.extend(match dir.old_config().exists() && !dir.config().exists() {
+        true => vec![old_system(dir)],
+        false => configuration(&settings),
+    });
     let found = status::find(dir);
     findings.push(gateway(&found));
     if matches!(found, Ok(Found::None | Found::Dead(_))) {
@@ -108,6 +111,15 @@ fn space(dir: &StateDir) -> Finding {
         SPACE_GONE..SPACE_LOW => Finding::warning(CHECK, detail, "make room soon"),
         SPACE_LOW.. => Finding::good(CHECK, detail),
     }
+}
+
+fn old_system(dir: &StateDir) -> Finding {
+    let detail = format!("{} is of the old system, and there is no chela.json", dir.old_config().display());
+    Finding::warning(
+        "configuration",
+        detail,
+        "stop the old gateway, then `chela serve --adopt` takes the directory over",
+    )
 }
 
 fn configuration(settings: &Result<Settings, settings::Error>) -> Vec<Finding> {

@@ -9,7 +9,7 @@ Exit codes:
    2  wrong arguments
   69  no gateway serves the state directory, or it does not answer
   73  the state directory or a file in it cannot be written
-  75  busy: another gateway serves the directory, or a port is taken
+  75  busy: another gateway serves the directory, the old one among them, or a port is taken
   77  the gateway refused the token
   78  the configuration or a damaged file must be mended; a restart alone does not help
 
@@ -69,7 +69,9 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
 fn of_app(error: &app::Error) -> u8 {
     match error {
         app::Error::Directory { .. } | app::Error::Bus(_) | app::Error::Edge(edge::Error::Audit { .. }) => CANNOT_WRITE,
-        app::Error::Served { .. } | app::Error::Edge(edge::Error::PortInUse { .. }) => BUSY,
+        app::Error::Served { .. } | app::Error::OldServes { .. } | app::Error::Edge(edge::Error::PortInUse { .. }) => {
+            BUSY
+        }
         app::Error::Edge(edge::Error::Bind { .. }) | app::Error::Foreign { .. } => CONFIG,
         app::Error::Plugins(error) if matches!(**error, plugins::Error::Directory { .. }) => CANNOT_WRITE,
         app::Error::Journal(journal::Error::Damaged { .. } | journal::Error::Foreign { .. }) => CONFIG,
@@ -86,6 +88,7 @@ fn of_settings(error: &settings::Error) -> u8 {
         | settings::Error::Read { .. }
         | settings::Error::Rights { .. }
         | settings::Error::TooLarge { .. }
+        | settings::Error::NothingToAdopt { .. }
         | settings::Error::NotUtf8 { .. }
         | settings::Error::Invalid { .. }
         | settings::Error::SecretsElsewhere { .. }

@@ -14,14 +14,10 @@ use crate::app::{App, Options, Watched};
 use crate::bus::SEGMENT_BYTES;
 use crate::clock::Clock;
 use crate::config::{self, Config, Listen, Log};
-use crate::id::AgentId;
 use crate::layout::StateDir;
 use crate::port::PerPort;
 use crate::run::RunFile;
 use crate::settings;
-
-/// A larger configuration is not read.
-const CONFIG_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 #[derive(Args)]
 pub(super) struct Monitor {
@@ -98,10 +94,19 @@ impl Monitor {
         let found = found_in(watched)?;
         let token = match &self.token_file {
             Some(path) => first_line(path)?,
-            None => found.token.with_context(|| {
-                format!("{} has no token for this monitor; give --token-file FILE", watched.path().display())
-            })?,
+            None => {
+                let none = || anyhow::anyhow!("its configuration names none");
+                let said =
+                    || format!("{} has no token for this monitor; give --token-file FILE", watched.path().display());
+                found.token.unwrap_or_else(|| Err(none())).with_context(said)?
+            }
         };
+        if let Some(fault) = settings::token_fault(&token) {
+            bail!(
+                "the token of {} cannot be used ({fault}); give another with --token-file FILE",
+                watched.path().display()
+            );
+        }
         let mut value = Config { agents: config::Agents::default(), ..Config::default() }.to_value();
         value["agents"] = json!({ "list": found.agents });
         value["categories"] = found.categories.unwrap_or_else(|| value["categories"].clone());
@@ -121,7 +126,8 @@ impl Monitor {
 struct Found {
     agents: Vec<Value>,
     categories: Option<Value>,
-    token: Option<String>,
+    /// None where it has none; why not where it cannot be had.
+    token: Option<anyhow::Result<String>>,
 }
 
 fn found_in(watched: &StateDir) -> anyhow::Result<Found> {
@@ -135,33 +141,26 @@ fn found_in(watched: &StateDir) -> anyhow::Result<Found> {
         return Ok(Found {
             agents: agents.map(without_nulls).collect(),
             categories: Some(value["categories"].clone()),
-            token: Some(settings.tokens.owner().to_owned()),
+            token: Some(Ok(settings.tokens.owner().to_owned())),
         });
     }
     if watched.old_config().exists() {
-        return old_system(&watched.old_config());
+        return old_system(watched);
     }
     Ok(Found::default())
 }
 
-/// The configuration of the old system, read leniently: what is not understood is left out and said.
-fn old_system(path: &Path) -> anyhow::Result<Found> {
-    let facts = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
-    if facts.len() > CONFIG_BYTES_MAX {
-        bail!("{} is larger than {CONFIG_BYTES_MAX} bytes", path.display());
+/// The team and the token of the old system; what is not understood is left out and said.
+fn old_system(watched: &StateDir) -> anyhow::Result<Found> {
+    let old = settings::read_old(watched)?;
+    for problem in &old.problems {
+        tracing::warn!(%problem, path = %watched.old_config().display(), "left out");
     }
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let value = config::json5_value(&text).map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))?;
-    let mut agents = Vec::new();
-    for agent in value["agents"]["list"].as_array().into_iter().flatten() {
-        let Some(id) = agent["id"].as_str() else { continue };
-        match id.parse::<AgentId>() {
-            Ok(id) => agents.push(without_nulls(json!({ "id": id, "name": agent["name"].as_str() }))),
-            Err(error) => tracing::warn!(%error, path = %path.display(), "an agent is left out"),
-        }
-    }
-    let token = value["gateway"]["auth"]["token"].as_str().map(str::to_owned);
-    Ok(Found { agents, categories: None, token })
+    let agents = old.agents.list.iter();
+    let agents = agents.map(|agent| json!({ "id": agent.id, "name": agent.name, "workspace": agent.workspace }));
+    let token = old.token.as_ref().map(|secret| settings::secret_text(secret, watched)).transpose();
+    let token = token.map_err(|said| anyhow::anyhow!("gateway.auth of {}: {said}", watched.old_config().display()));
+    Ok(Found { agents: agents.map(without_nulls).collect(), categories: None, token: token.transpose() })
 }
 
 fn without_nulls(mut value: Value) -> Value {

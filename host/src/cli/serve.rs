@@ -11,21 +11,25 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
-use super::output::table;
+use super::output::{plain, table};
 use super::{Listeners, Output};
-use crate::app::{App, Options};
+use crate::app::{self, App, Options};
 use crate::bus::SEGMENT_BYTES;
 use crate::clock::Clock;
+use crate::config::old::Ignored;
 use crate::config::{Log, LogFormat};
 use crate::layout::StateDir;
 use crate::logs;
 use crate::run::RunFile;
-use crate::settings;
+use crate::settings::{self, Adopted};
 
 #[derive(Args)]
 pub(super) struct Serve {
     #[command(flatten)]
     listeners: Listeners,
+    /// Take over a directory of the old system: write chela.json from its openclaw.json, which stays as it is
+    #[arg(long)]
+    adopt: bool,
 }
 
 impl Serve {
@@ -35,14 +39,24 @@ impl Serve {
         let level = start_logging(&log);
         raise_open_files();
         return_large_buffers();
+        let adopted = if self.adopt { app::adopt(dir)? } else { None };
+        if let Some(adopted) = adopted.as_ref().filter(|_| !output.json) {
+            output.show(&json!(adopted), || adoption(adopted));
+        }
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
-        let served = runtime.block_on(self.serve(dir, output, level));
+        let served = runtime.block_on(self.serve(dir, output, level, adopted));
         // Nothing of ours runs on any more; a name look-up of the system may, and is not waited for.
         runtime.shutdown_background();
         served
     }
 
-    async fn serve(self, dir: &StateDir, output: Output, level: LogLevel) -> anyhow::Result<()> {
+    async fn serve(
+        self,
+        dir: &StateDir,
+        output: Output,
+        level: LogLevel,
+        adopted: Option<Adopted>,
+    ) -> anyhow::Result<()> {
         let signals = Signals::new().context("cannot listen for signals")?;
         let compiler = std::env::current_exe().context("cannot find this program's own file")?;
         let listen = self.listeners.into();
@@ -56,7 +70,11 @@ impl Serve {
         };
         let app = App::start(options).await?;
         let ready = RunFile::of_this_process(app.addresses());
-        output.show(&json!(ready), || welcome(dir, &app));
+        let mut document = json!(ready);
+        if let Some(adopted) = adopted {
+            document["adopted"] = json!(adopted);
+        }
+        output.show(&document, || welcome(dir, &app));
         until_stopped(app, dir, signals, level).await
     }
 }
@@ -101,6 +119,19 @@ pub(super) async fn until_stopped(
 pub(super) fn raise_open_files() {
     let limits = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, maximum: limits.maximum });
+}
+
+fn adoption(adopted: &Adopted) -> String {
+    let mut text = format!("wrote {} from {}, which stays as it is", adopted.config.display(), adopted.from.display());
+    if adopted.new_token {
+        text.push_str("\nclients need a new token: `chela token` prints it");
+    }
+    if !adopted.ignored.is_empty() {
+        text.push_str("\nnot taken over:");
+    }
+    let row = |ignored: &Ignored| vec![format!("  {}", plain(&ignored.path)), plain(&ignored.reason)];
+    let rows: Vec<Vec<String>> = adopted.ignored.iter().map(row).collect();
+    format!("{text}\n{}\n", table(&rows))
 }
 
 fn welcome(dir: &StateDir, app: &App) -> String {

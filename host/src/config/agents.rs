@@ -165,7 +165,7 @@ impl Config {
 }
 
 /// Whether a path leads below the state directory and to nothing that the gateway keeps there.
-fn is_free(path: &Path) -> bool {
+pub(super) fn is_free(path: &Path) -> bool {
     let mut parts = path.components();
     let first = parts.next();
     let starts_well = matches!(first, Some(Component::Normal(name)) if !name.to_str().is_none_or(layout::is_taken));

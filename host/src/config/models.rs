@@ -204,7 +204,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     problems
 }
 
-fn is_this_machine(url: &str) -> bool {
+pub(super) fn is_this_machine(url: &str) -> bool {
     let authority = url.trim_start_matches("http://").split('/').next().unwrap_or_default();
     let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,

@@ -30,11 +30,11 @@ pub fn check(path: &Path, dir: &StateDir) -> Result<Settings, Error> {
 }
 
 fn settings_of(file: File, path: PathBuf, dir: &StateDir) -> Result<Settings, Error> {
-    let text = read(file, &path)?;
+    let text = read(file, &path, config::BYTES_MAX)?;
     checked(&text, &path, dir)
 }
 
-fn checked(text: &str, path: &Path, dir: &StateDir) -> Result<Settings, Error> {
+pub(super) fn checked(text: &str, path: &Path, dir: &StateDir) -> Result<Settings, Error> {
     let invalid = |problems| Error::Invalid { path: path.to_owned(), problems };
     let config = config::parse(text).map_err(invalid)?;
     let tokens = Tokens::of(&config.gateway.auth, dir).map_err(|missing| match missing.all_elsewhere {
@@ -50,12 +50,12 @@ pub fn edit(
     change: impl FnOnce(&str) -> Result<chela_json5::Patched, Error>,
 ) -> Result<Vec<String>, Error> {
     let path = dir.config();
-    let text = read(open(&path)?, &path)?;
+    let text = read(open(&path)?, &path, config::BYTES_MAX)?;
     let chela_json5::Patched { text: changed, changed: paths } = change(&text)?;
     if changed != text {
         checked(&changed, &path, dir)?;
         // Checking takes a while, and people edit this file.
-        if read(open(&path)?, &path)? != text {
+        if read(open(&path)?, &path, config::BYTES_MAX)? != text {
             return Err(Error::Changed { path });
         }
         chela_storage::replace(&path, changed.as_bytes(), Mode::Private)
@@ -66,8 +66,12 @@ pub fn edit(
 
 /// Writes a first configuration with a new token; never over one that is there.
 pub fn create(dir: &StateDir, choices: &Starter) -> Result<(), Error> {
+    put(dir, &config::starter(choices, &fresh_token()))
+}
+
+/// Puts a first configuration in place, whole; never over one that is there.
+pub(super) fn put(dir: &StateDir, text: &str) -> Result<(), Error> {
     let path = dir.config();
-    let text = config::starter(choices, &fresh_token());
     chela_storage::create_new(&path, text.as_bytes(), Mode::Private).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::AlreadyExists => Error::Exists { path },
         _ => Error::Write { path, cause },
@@ -84,7 +88,7 @@ pub fn make_workspaces(dir: &StateDir, settings: &Settings) -> Result<(), Error>
 }
 
 /// 256 bits from the operating system, in hex.
-fn fresh_token() -> String {
+pub(super) fn fresh_token() -> String {
     random_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -98,19 +102,19 @@ pub(super) fn open_regular(path: &Path) -> std::io::Result<File> {
     }
 }
 
-fn open(path: &Path) -> Result<File, Error> {
+pub(super) fn open(path: &Path) -> Result<File, Error> {
     open_regular(path).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
         _ => Error::Read { path: path.to_owned(), cause },
     })
 }
 
-fn read(file: File, path: &Path) -> Result<String, Error> {
+pub(super) fn read(file: File, path: &Path, bytes_max: u64) -> Result<String, Error> {
     let mut bytes = Vec::new();
-    let read = file.take(config::BYTES_MAX + 1).read_to_end(&mut bytes);
+    let read = file.take(bytes_max + 1).read_to_end(&mut bytes);
     read.map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
-    if bytes.len() as u64 > config::BYTES_MAX {
-        return Err(Error::TooLarge { path: path.to_owned() });
+    if bytes.len() as u64 > bytes_max {
+        return Err(Error::TooLarge { path: path.to_owned(), bytes_max });
     }
     String::from_utf8(bytes)
         .map_err(|error| Error::NotUtf8 { path: path.to_owned(), at: error.utf8_error().valid_up_to() })

@@ -114,13 +114,8 @@ fn good_token(name: &str, token: String, before: &[(Principal, String)]) -> Resu
     if before.iter().any(|(principal, _)| principal.name == name) {
         return Err(format!("the name `{name}` is taken by `gateway.auth.token`").into());
     }
-    if token.len() < TOKEN_CHARS_MIN {
-        let message =
-            format!("a token has at least {TOKEN_CHARS_MIN} characters; `openssl rand -hex 32` makes a good one");
-        return Err(message.into());
-    }
-    if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("a token is printable ASCII without spaces, since it travels in a header".to_owned().into());
+    if let Some(fault) = fault(&token) {
+        return Err(fault.into());
     }
     match before.iter().find(|(_, other)| *other == token) {
         Some((principal, _)) => {
@@ -128,6 +123,17 @@ fn good_token(name: &str, token: String, before: &[(Principal, String)]) -> Resu
         }
         None => Ok(token),
     }
+}
+
+/// Why a text is no token.
+pub fn fault(token: &str) -> Option<String> {
+    if token.len() < TOKEN_CHARS_MIN {
+        return Some(format!(
+            "a token has at least {TOKEN_CHARS_MIN} characters; `openssl rand -hex 32` makes a good one"
+        ));
+    }
+    let good = token.bytes().all(|byte| byte.is_ascii_graphic());
+    (!good).then(|| "a token is printable ASCII without spaces, since it travels in a header".to_owned())
 }
 
 fn text_of(secret: &Secret, dir: &StateDir) -> Result<String, Missing> {
