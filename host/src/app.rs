@@ -26,6 +26,7 @@ use crate::models;
 use crate::monitor;
 use crate::plugins;
 use crate::port::PerPort;
+use crate::results;
 use crate::run::{Addresses, RunFile};
 use crate::sessions;
 use crate::settings::{self, Service, Settings};
@@ -154,7 +155,9 @@ impl App {
         let opened = journal::Opened::open(&dir)?;
         let tasks_found = tasks::read(&opened)?;
         let sessions_found = sessions::read(&opened)?;
+        let results_found = results::read(&opened)?;
         let journal = opened.start()?;
+        let results = results::Handle::new(journal.clone(), clock.clone(), results_found);
         let journal_of_sessions = journal.clone();
         let audit = Audit::open(&dir)?;
         // The last thing that may fail before anything runs.
@@ -219,6 +222,7 @@ impl App {
                 clock: clock.clone(),
                 settings: settings.clone(),
                 journal: journal_of_sessions,
+                results: results.clone(),
                 feed: feed.clone(),
             },
             sessions_found,
@@ -235,6 +239,7 @@ impl App {
             monitor: monitor.clone(),
             tasks: tasks.clone(),
             sessions: sessions.clone(),
+            results,
         });
         let models = models::Handle::new(dir.clone(), clock.clone());
         let (agents, running) = agents::start(agents::Options {

@@ -19,6 +19,7 @@ pub mod policy;
 pub mod metrics;
 pub mod bus;
 pub mod journal;
+pub mod results;
 pub mod feed;
 pub mod logs;
 pub mod run;

@@ -20,6 +20,7 @@ use crate::lineage::{Lineage, Sources};
 use crate::monitor;
 use crate::plugins::{self, About, Decision};
 use crate::policy::{Actor, Block, Step, Task, ToolCall};
+use crate::results::{self, Claim, Keep, Key};
 use crate::schema::{Problem, Schema};
 use crate::session_key::SessionKey;
 use crate::sessions::{self, Chain};
@@ -35,6 +36,8 @@ pub enum Error {
     Arguments { tool: &'static str, problems: Vec<Problem> },
     #[error("no agent has the id {0:?}; `chela agents` lists them")]
     UnknownAgent(String),
+    #[error("idempotencyKey: {0}")]
+    Key(#[from] results::Error),
     #[error("{0}")]
     Failed(tasks::Error),
 }
@@ -53,12 +56,26 @@ pub struct Call {
     pub run: Option<InRun>,
 }
 
+impl Call {
+    /// A call that no run makes.
+    pub fn of_caller(tool: impl Into<String>, args: Map<String, Value>, session: SessionKey) -> Self {
+        Self { tool: tool.into(), args, session, run: None }
+    }
+}
+
 /// Where in a run a call is made.
 #[derive(Clone, Debug)]
 pub struct InRun {
     pub run: String,
     pub call: String,
     pub chain: Chain,
+}
+
+/// Whether a call made twice does what it does once: it changes nothing, says the whole of what is to be, or is known by its key.
+pub fn is_repeatable(tool: &str) -> bool {
+    let of_tasks = TOOLS.iter().any(|known| known.name == tool);
+    let reads = all().any(|known| known.name == tool && known.reads);
+    of_tasks || reads || ["sessions_send", "files_write"].contains(&tool)
 }
 
 /// Every tool there is.
@@ -75,6 +92,7 @@ pub struct Options {
     pub monitor: monitor::Handle,
     pub tasks: tasks::Handle,
     pub sessions: sessions::Handle,
+    pub results: results::Handle,
 }
 
 /// The way to the tools; cheap to clone.
@@ -98,10 +116,28 @@ impl Handle {
     }
 
     /// Calls a tool. What the tool itself refuses is an answer with `success: false`, for the model to read.
+    /// A call with a key that was answered before is answered the same, and does nothing.
     pub async fn invoke(&self, call: Call) -> Result<Map<String, Value>, Error> {
+        let tool = all().find(|tool| tool.name == call.tool);
+        let tool = tool.ok_or_else(|| Error::Unknown(call.tool.chars().take(64).collect()))?;
+        let key = call.run.as_ref().map(|run| Key::of_call(&run.run, &run.call));
+        let keep = match key.filter(|_| !tool.reads) {
+            None => return self.make(&call, tool.name, None).await,
+            Some(key) => match self.0.options.results.claim(key, tool.name, &call.session).await? {
+                Claim::Answered(answer) => return Ok(answer),
+                Claim::Open(keep) => keep,
+            },
+        };
+        self.make(&call, tool.name, Some(keep)).await
+    }
+
+    async fn make(
+        &self,
+        call: &Call,
+        name: &'static str,
+        keep: Option<Arc<Keep>>,
+    ) -> Result<Map<String, Value>, Error> {
         let shared = &self.0;
-        let name = all().find(|tool| tool.name == call.tool).map(|tool| tool.name);
-        let name = name.ok_or_else(|| Error::Unknown(call.tool.chars().take(64).collect()))?;
         let settings = shared.options.settings.current();
         let agent = settings.config.agents.list.iter().find(|agent| agent.id == call.session.agent);
         let agent = agent.ok_or_else(|| Error::UnknownAgent(call.session.agent.to_string()))?;
@@ -117,7 +153,7 @@ impl Handle {
         if of_tasks && let Err(error) = shared.options.tasks.may_touch(&agent.id, name, &call.args) {
             return Ok(failed(&error));
         }
-        let subject = self.subject(&call);
+        let subject = self.subject(call);
         let actor =
             Actor { id: agent.id.to_string(), role: agent.role.as_str().into(), session_key: call.session.to_string() };
         let about = About {
@@ -140,7 +176,7 @@ impl Handle {
             Decision::Blocked { guard, block } => {
                 // What a guard says about another's task is not written there.
                 let own = subject.as_deref().filter(|view| view.agent == call.session.agent);
-                Ok(self.blocked(name, &guard, block, own).await)
+                Ok(self.blocked(name, &guard, block, own, keep).await)
             }
             Decision::Run { mut arguments, warnings } => {
                 // What was judged is what runs, also if another task is active by now.
@@ -150,10 +186,10 @@ impl Handle {
                     arguments.entry("task_id").or_insert_with(|| json!(view.id));
                 }
                 if of_tasks {
-                    return self.run(&call.session, name, arguments, warnings).await;
+                    return self.run(&call.session, name, arguments, warnings, keep).await;
                 }
                 let mut answer = match talk::TOOLS.iter().any(|tool| tool.name == name) {
-                    true => talk::run(&shared.options, &call, name, arguments).await,
+                    true => talk::run(&shared.options, call, name, arguments).await,
                     false => self.on_files(agent, name, arguments).await,
                 };
                 if !warnings.is_empty() {
@@ -183,6 +219,7 @@ impl Handle {
         tool: &'static str,
         args: Map<String, Value>,
         warnings: Vec<String>,
+        keep: Option<Arc<Keep>>,
     ) -> Result<Map<String, Value>, Error> {
         let options = &self.0.options;
         let explicit = args.get("work_session_id").and_then(Value::as_str).map(str::to_owned);
@@ -196,7 +233,7 @@ impl Handle {
         };
         // A completion has them in the task's progress and in its answer already.
         let notes = if tool == "task_complete" { Vec::new() } else { warnings.clone() };
-        let outcome = options.tasks.run_tool(&session.agent, tool, args, warnings, lineage).await;
+        let outcome = options.tasks.run_tool(&session.agent, tool, args, warnings, keep, lineage).await;
         match outcome {
             Ok(mut answer) => {
                 if !notes.is_empty() {
@@ -238,19 +275,36 @@ impl Handle {
     }
 
     /// A guard has blocked a call: the task's progress says so, an event tells of it, and the caller learns what is left to do.
-    async fn blocked(&self, tool: &str, guard: &str, block: Block, subject: Option<&View>) -> Map<String, Value> {
+    async fn blocked(
+        &self,
+        tool: &str,
+        guard: &str,
+        block: Block,
+        subject: Option<&View>,
+        keep: Option<Arc<Keep>>,
+    ) -> Map<String, Value> {
         let remaining: Vec<Value> = subject
             .into_iter()
             .flat_map(|view| &view.task.steps)
             .filter(|step| block.remaining.contains(&step.id))
             .map(|step| json!({ "id": step.id, "content": step.content, "status": step.status }))
             .collect();
+        let left = remaining.len();
+        let answer = data(json!({
+            "success": false,
+            "blocked_by": guard.replace('-', "_"),
+            "error": block.reason,
+            "remaining_steps": remaining,
+            "instructions": block.instructions,
+        }));
         if let Some(view) = subject {
-            let line = match (guard, remaining.len()) {
-                ("stop-guard", left @ 1..) => format!("⚠ {tool} blocked by Stop Guard: {left} steps remaining"),
+            let line = match (guard, left) {
+                ("stop-guard", 1..) => format!("⚠ {tool} blocked by Stop Guard: {left} steps remaining"),
                 _ => format!("⚠ {tool} blocked by {guard}: {}", chela_taskfile::one_line(&block.reason)),
             };
-            if let Err(error) = self.0.options.tasks.note(view.agent.clone(), view.id.clone(), line).await {
+            let noted =
+                self.0.options.tasks.note(view.agent.clone(), view.id.clone(), line, keep, answer.clone()).await;
+            if let Err(error) = noted {
                 tracing::warn!(
                     task = view.id,
                     error = &error as &dyn std::error::Error,
@@ -258,16 +312,10 @@ impl Handle {
                 );
             }
             if tool == "task_complete" {
-                self.tell_blocked(guard, &block, view, remaining.len());
+                self.tell_blocked(guard, &block, view, left);
             }
         }
-        data(json!({
-            "success": false,
-            "blocked_by": guard.replace('-', "_"),
-            "error": block.reason,
-            "remaining_steps": remaining,
-            "instructions": block.instructions,
-        }))
+        answer
     }
 
     fn tell_blocked(&self, guard: &str, block: &Block, view: &View, remaining: usize) {

@@ -82,7 +82,8 @@ impl Shared {
         if tool == "sessions_send" {
             drop(place.take());
         }
-        let run = InRun { run: turn.id().to_owned(), call: call.id.clone(), chain: turn.message().chain.clone() };
+        let (run, name) = (turn.id().to_owned(), turn.name_of_call(&call.id));
+        let run = InRun { run, call: name, chain: turn.message().chain.clone() };
         let asked = Call { tool, args, session: turn.session().clone(), run: Some(run) };
         let done = self.options.tools.invoke(asked).await;
         if place.is_none() {
@@ -113,10 +114,10 @@ fn unwrapped(call: &ToolCall) -> Result<(String, Map<String, Value>), String> {
     Ok((tool.to_owned(), args))
 }
 
-/// Whether a call made twice does what it does once: it changes nothing, or it is known by its key.
+/// Whether a call made twice does what it does once.
 fn is_repeatable(call: &ToolCall) -> bool {
     let Ok((tool, _)) = unwrapped(call) else { return true };
-    tool == "sessions_send" || tool == "tool_describe" || tools::all().any(|known| known.name == tool && known.reads)
+    tool == "tool_describe" || tools::is_repeatable(&tool)
 }
 
 fn described(agent: &Agent, args: &Map<String, Value>) -> (String, bool) {

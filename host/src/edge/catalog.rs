@@ -165,18 +165,22 @@ async fn tools_invoke(context: Context, asked: Invoke) -> Answer {
         None => SessionKey::main(agent_of(&context, asked.agent_id.as_deref())?),
     };
     let name = asked.name.clone();
-    let done = context.tools.invoke(Call { tool: asked.name, args: asked.args, session, run: None }).await;
+    let done = context.tools.invoke(Call::of_caller(asked.name, asked.args, session)).await;
     Ok(match done {
         Ok(answer) => {
             let text = Value::Object(answer.clone()).to_string();
             let output = json!({ "content": [{ "type": "text", "text": text }], "details": answer });
             json!({ "ok": true, "toolName": name, "source": "core", "output": output })
         }
+        Err(tools::Error::Key(error)) => {
+            let said = format!("idempotencyKey: {error}");
+            return Err(if error.is_callers() { ErrorShape::invalid(said) } else { ErrorShape::unavailable(said) });
+        }
         Err(error) => {
             let code = match &error {
                 tools::Error::Unknown(_) => "not_found",
                 tools::Error::Arguments { .. } | tools::Error::UnknownAgent(_) => "invalid_request",
-                tools::Error::Failed(_) => "unavailable",
+                tools::Error::Failed(_) | tools::Error::Key(_) => "unavailable",
             };
             json!({ "ok": false, "toolName": name, "error": { "code": code, "message": error.to_string() } })
         }
