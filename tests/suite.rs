@@ -44,5 +44,6 @@ mod cases {
     mod tasks_editing;
     mod tasks_files;
     mod tasks_tools;
+    mod tools_keys;
     mod websocket;
 }

@@ -54,12 +54,18 @@ pub struct Call {
     pub session: SessionKey,
     /// The run that makes it; none where a person or a program does.
     pub run: Option<InRun>,
+    /// By which its answer is asked for again, where the caller has given one.
+    pub key: Option<String>,
 }
 
 impl Call {
     /// A call that no run makes.
     pub fn of_caller(tool: impl Into<String>, args: Map<String, Value>, session: SessionKey) -> Self {
-        Self { tool: tool.into(), args, session, run: None }
+        Self { tool: tool.into(), args, session, run: None, key: None }
+    }
+
+    pub fn with_key(self, key: Option<String>) -> Self {
+        Self { key, ..self }
     }
 }
 
@@ -72,7 +78,7 @@ pub struct InRun {
 }
 
 /// Whether a call made twice does what it does once: it changes nothing, says the whole of what is to be, or is known by its key.
-pub fn is_repeatable(tool: &str) -> bool {
+pub fn is_repeatable(tool: &str, _args: &Map<String, Value>) -> bool {
     let of_tasks = TOOLS.iter().any(|known| known.name == tool);
     let reads = all().any(|known| known.name == tool && known.reads);
     of_tasks || reads || ["sessions_send", "files_write"].contains(&tool)
@@ -120,7 +126,11 @@ impl Handle {
     pub async fn invoke(&self, call: Call) -> Result<Map<String, Value>, Error> {
         let tool = all().find(|tool| tool.name == call.tool);
         let tool = tool.ok_or_else(|| Error::Unknown(call.tool.chars().take(64).collect()))?;
-        let key = call.run.as_ref().map(|run| Key::of_call(&run.run, &run.call));
+        let key = match (&call.run, &call.key) {
+            (_, Some(key)) => Some(Key::given(key)?),
+            (Some(run), None) => Some(Key::of_call(&run.run, &run.call)),
+            (None, None) => None,
+        };
         let keep = match key.filter(|_| !tool.reads) {
             None => return self.make(&call, tool.name, None).await,
             Some(key) => match self.0.options.results.claim(key, tool.name, &call.session).await? {
@@ -128,7 +138,34 @@ impl Handle {
                 Claim::Open(keep) => keep,
             },
         };
-        self.make(&call, tool.name, Some(keep)).await
+        match call.key {
+            None => self.make(&call, tool.name, Some(keep)).await,
+            Some(_) => self.make_once(&call, tool.name, keep).await,
+        }
+    }
+
+    /// Makes a call whose key its caller may use again, after a crash as well.
+    async fn make_once(&self, call: &Call, tool: &'static str, keep: Arc<Keep>) -> Result<Map<String, Value>, Error> {
+        let of_tasks = TOOLS.iter().any(|known| known.name == tool);
+        if keep.was_begun() && !is_repeatable(tool, &call.args) {
+            let said = "interrupted: the gateway stopped while this call was made, and its outcome is unknown; look, then call with a new key";
+            return Ok(data(json!({ "success": false, "error": said })));
+        }
+        if !of_tasks && !keep.was_begun() {
+            keep.begin().await.map_err(results::Error::from)?;
+        }
+        let answer = match self.make(call, tool, Some(keep.clone())).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                keep.take_back().await.map_err(results::Error::from)?;
+                return Err(error);
+            }
+        };
+        // The run that it began is known by the same key, and may have more to say the next time.
+        if tool != "sessions_send" {
+            keep.finish(&answer).await.map_err(results::Error::from)?;
+        }
+        Ok(answer)
     }
 
     async fn make(

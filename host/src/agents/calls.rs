@@ -84,7 +84,7 @@ impl Shared {
         }
         let (run, name) = (turn.id().to_owned(), turn.name_of_call(&call.id));
         let run = InRun { run, call: name, chain: turn.message().chain.clone() };
-        let asked = Call { tool, args, session: turn.session().clone(), run: Some(run) };
+        let asked = Call { tool, args, session: turn.session().clone(), run: Some(run), key: None };
         let done = self.options.tools.invoke(asked).await;
         if place.is_none() {
             *place = self.places.clone().acquire_owned().await.ok();
@@ -116,8 +116,8 @@ fn unwrapped(call: &ToolCall) -> Result<(String, Map<String, Value>), String> {
 
 /// Whether a call made twice does what it does once.
 fn is_repeatable(call: &ToolCall) -> bool {
-    let Ok((tool, _)) = unwrapped(call) else { return true };
-    tool == "tool_describe" || tools::is_repeatable(&tool)
+    let Ok((tool, args)) = unwrapped(call) else { return true };
+    tool == "tool_describe" || tools::is_repeatable(&tool, &args)
 }
 
 fn described(agent: &Agent, args: &Map<String, Value>) -> (String, bool) {

@@ -156,7 +156,8 @@ struct Invoke {
     session_key: Option<String>,
     agent_id: Option<String>,
     confirm: Unused,
-    idempotency_key: Unused,
+    #[schemars(length(min = 1))]
+    idempotency_key: Option<String>,
 }
 
 async fn tools_invoke(context: Context, asked: Invoke) -> Answer {
@@ -165,7 +166,8 @@ async fn tools_invoke(context: Context, asked: Invoke) -> Answer {
         None => SessionKey::main(agent_of(&context, asked.agent_id.as_deref())?),
     };
     let name = asked.name.clone();
-    let done = context.tools.invoke(Call::of_caller(asked.name, asked.args, session)).await;
+    let call = Call::of_caller(asked.name, asked.args, session).with_key(asked.idempotency_key);
+    let done = context.tools.invoke(call).await;
     Ok(match done {
         Ok(answer) => {
             let text = Value::Object(answer.clone()).to_string();

@@ -90,7 +90,7 @@ fn refused(status: StatusCode, kind: &str, said: &str) -> HttpResponse {
     (status, Json(json!({ "ok": false, "error": { "type": kind, "message": said } }))).into_response()
 }
 
-/// `{tool|name, action?, args?, sessionKey?, agentId?}`.
+/// `{tool|name, action?, args?, sessionKey?, agentId?, idempotencyKey?}`.
 fn call_of(context: &Context, bytes: &[u8]) -> Result<Call, String> {
     let body: Value = serde_json::from_slice(bytes).map_err(|error| format!("the body is not JSON: {error}"))?;
     let body = body.as_object().ok_or("the body must be an object such as {\"tool\": \"task_list\"}")?;
@@ -109,7 +109,7 @@ fn call_of(context: &Context, bytes: &[u8]) -> Result<Call, String> {
         args.entry("action").or_insert(json!(action));
     }
     let session = session_of(context, text("sessionKey")?, text("agentId")?)?;
-    Ok(Call::of_caller(tool, args, session))
+    Ok(Call::of_caller(tool, args, session).with_key(text("idempotencyKey")?))
 }
 
 fn session_of(context: &Context, key: Option<String>, agent: Option<String>) -> Result<SessionKey, String> {

@@ -133,10 +133,11 @@ async fn send(options: &Options, call: &Call, send: Send) -> Result<Map<String, 
         Some(run) => Some(Chain { id: run.chain.id.clone(), hop: run.chain.hop + 1 }),
         None => None,
     };
-    let key = match &call.run {
+    let key = match (&call.run, &call.key) {
         // Keys of long chains would grow with every hop.
-        Some(run) => blake3::hash(format!("{}:{}", run.run, run.call).as_bytes()).to_hex()[..32].to_owned(),
-        None => crate::id::fresh(options.clock.now()).to_string(),
+        (Some(run), _) => blake3::hash(format!("{}:{}", run.run, run.call).as_bytes()).to_hex()[..32].to_owned(),
+        (None, Some(key)) => crate::results::Key::given(key).map_err(|error| error.to_string())?.digits(),
+        (None, None) => crate::id::fresh(options.clock.now()).to_string(),
     };
     let deadlock = call.run.as_ref().is_some_and(|run| options.sessions.holds(&target, &run.chain.id));
     let origin = Origin {
