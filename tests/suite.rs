@@ -44,6 +44,7 @@ mod cases {
     mod tasks_editing;
     mod tasks_files;
     mod tasks_tools;
+    mod tools_fetch;
     mod tools_keys;
     mod websocket;
 }

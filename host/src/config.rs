@@ -10,6 +10,7 @@ mod parse;
 mod plugins;
 mod secret;
 mod starter;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -31,6 +32,7 @@ pub use parse::{Problems, json5_value, parse};
 pub use plugins::{Binding, Decisions, Guard, OnFailure, PluginLimits, Plugins, Switch};
 pub use secret::{REDACTED, Secret};
 pub use starter::{Starter, starter};
+pub use tools::{HttpFetch, ReachableHost, Tools};
 
 /// A configuration larger than this is refused unread.
 pub const BYTES_MAX: u64 = 1024 * 1024;
@@ -56,6 +58,8 @@ pub struct Config {
     pub providers: Providers,
     /// How much runs may take.
     pub runs: Runs,
+    /// What the tools of agents may do.
+    pub tools: Tools,
     /// Groups of agents, shown together.
     pub teams: Vec<Team>,
     /// The categories that conversations are put in.
@@ -210,6 +214,7 @@ impl Default for Config {
             agents: Agents::default(),
             providers: Providers::default(),
             runs: Runs::default(),
+            tools: Tools::default(),
             teams: Vec::new(),
             categories: categories::default_table(),
             plugins: Plugins::default(),

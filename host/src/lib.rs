@@ -25,6 +25,7 @@ pub mod logs;
 pub mod run;
 pub mod watch;
 pub mod settings;
+pub mod egress;
 pub mod models;
 pub mod plugins;
 

@@ -2,6 +2,7 @@
 //! Keeps true: no tool runs before its arguments fit its schema and every guard has let it pass; what a guard rewrote is checked again.
 //! Never: knows what a tool does.
 
+mod fetch;
 mod files;
 mod talk;
 
@@ -13,6 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::bus::data;
 use crate::clock::Clock;
 use crate::config::Agent;
+use crate::egress::Gate;
 use crate::event::{Event, Kind};
 use crate::id;
 use crate::layout::StateDir;
@@ -78,15 +80,16 @@ pub struct InRun {
 }
 
 /// Whether a call made twice does what it does once: it changes nothing, says the whole of what is to be, or is known by its key.
-pub fn is_repeatable(tool: &str, _args: &Map<String, Value>) -> bool {
+pub fn is_repeatable(tool: &str, args: &Map<String, Value>) -> bool {
     let of_tasks = TOOLS.iter().any(|known| known.name == tool);
     let reads = all().any(|known| known.name == tool && known.reads);
-    of_tasks || reads || ["sessions_send", "files_write"].contains(&tool)
+    let by_nature = ["sessions_send", "files_write"].contains(&tool);
+    of_tasks || reads || by_nature || (tool == fetch::NAME && fetch::only_reads(args))
 }
 
 /// Every tool there is.
 pub fn all() -> impl Iterator<Item = &'static ToolSpec> {
-    TOOLS.iter().chain(files::TOOLS).chain(talk::TOOLS)
+    TOOLS.iter().chain(files::TOOLS).chain(talk::TOOLS).chain(fetch::TOOLS)
 }
 
 pub struct Options {
@@ -108,12 +111,14 @@ pub struct Handle(Arc<Shared>);
 struct Shared {
     options: Options,
     schemas: BTreeMap<&'static str, Schema>,
+    gate: Gate,
 }
 
 impl Handle {
     pub fn new(options: Options) -> Self {
         let schemas = all().map(|tool| (tool.name, (tool.schema)())).collect();
-        Self(Arc::new(Shared { options, schemas }))
+        let gate = Gate::new(options.clock.clone());
+        Self(Arc::new(Shared { options, schemas, gate }))
     }
 
     /// Whether a tool of this name changes nothing.
@@ -225,9 +230,12 @@ impl Handle {
                 if of_tasks {
                     return self.run(&call.session, name, arguments, warnings, keep).await;
                 }
-                let mut answer = match talk::TOOLS.iter().any(|tool| tool.name == name) {
-                    true => talk::run(&shared.options, call, name, arguments).await,
-                    false => self.on_files(agent, name, arguments).await,
+                let mut answer = match name {
+                    fetch::NAME => fetch::run(&shared.gate, &settings.config.tools.http_fetch, arguments).await,
+                    name if talk::TOOLS.iter().any(|tool| tool.name == name) => {
+                        talk::run(&shared.options, call, name, arguments).await
+                    }
+                    name => self.on_files(agent, name, arguments).await,
                 };
                 if !warnings.is_empty() {
                     answer.entry("warning").or_insert_with(|| json!(warnings.join("; ")));

@@ -81,6 +81,7 @@ mod tests {
                 "agents",
                 "providers",
                 "runs",
+                "tools",
                 "teams",
                 "categories",
                 "plugins",
