@@ -11,6 +11,7 @@ mod cases {
     mod edge;
     mod frozen;
     mod gateway_crash;
+    mod gateway_frames;
     mod gateway_protocol;
     mod gateway_runs;
     mod guide;
