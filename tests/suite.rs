@@ -12,6 +12,7 @@ mod cases {
     mod edge;
     mod frozen;
     mod gateway_crash;
+    mod gateway_frames;
     mod gateway_protocol;
     mod gateway_runs;
     mod guide;
@@ -49,5 +50,7 @@ mod cases {
     mod tasks_editing;
     mod tasks_files;
     mod tasks_tools;
+    mod tools_fetch;
+    mod tools_keys;
     mod websocket;
 }

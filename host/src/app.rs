@@ -30,6 +30,7 @@ use crate::models;
 use crate::monitor;
 use crate::plugins;
 use crate::port::PerPort;
+use crate::results;
 use crate::run::{Addresses, RunFile};
 use crate::sessions;
 use crate::settings::{self, Service, Settings};
@@ -166,7 +167,9 @@ impl App {
         let tasks_found = tasks::read(&opened)?;
         let sessions_found = sessions::read(&opened)?;
         let jobs_found = jobs::read(&opened)?;
+        let results_found = results::read(&opened)?;
         let journal = opened.start()?;
+        let results = results::Handle::new(journal.clone(), clock.clone(), results_found);
         let audit = Audit::open(&dir)?;
         // The last thing that may fail before anything runs.
         let facts = data(json!({ "version": env!("CARGO_PKG_VERSION"), "addresses": addresses }));
@@ -230,6 +233,7 @@ impl App {
                 clock: clock.clone(),
                 settings: settings.clone(),
                 journal: journal.clone(),
+                results: results.clone(),
                 feed: feed.clone(),
             },
             sessions_found,
@@ -263,6 +267,7 @@ impl App {
             tasks: tasks.clone(),
             sessions: sessions.clone(),
             jobs: jobs.clone(),
+            results,
         });
         let models = models::Handle::new(dir.clone(), clock.clone());
         let (agents, running) = agents::start(agents::Options {

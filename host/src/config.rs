@@ -35,7 +35,7 @@ pub use parse::{Problems, json5_value, parse};
 pub use plugins::{Binding, Decisions, Guard, OnFailure, PluginLimits, Plugins, Switch};
 pub use secret::{REDACTED, Secret};
 pub use starter::{Starter, StarterProvider, StarterTeam, starter};
-pub use tools::Tools;
+pub use tools::{HttpFetch, ReachableHost, Tools};
 
 /// A configuration larger than this is refused unread.
 pub const BYTES_MAX: u64 = 1024 * 1024;
@@ -65,7 +65,7 @@ pub struct Config {
     pub a2a: A2a,
     /// How sessions of agents exchange messages.
     pub session: Session,
-    /// What tools of agents may reach.
+    /// What the tools of agents may do.
     pub tools: Tools,
     /// Groups of agents, shown together.
     pub teams: Vec<Team>,

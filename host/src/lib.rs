@@ -19,11 +19,13 @@ pub mod policy;
 pub mod metrics;
 pub mod bus;
 pub mod journal;
+pub mod results;
 pub mod feed;
 pub mod logs;
 pub mod run;
 pub mod watch;
 pub mod settings;
+pub mod egress;
 pub mod models;
 pub mod plugins;
 

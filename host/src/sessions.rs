@@ -22,6 +22,7 @@ use crate::config::ModelRef;
 use crate::feed::Feed;
 use crate::journal::{self, Transaction};
 use crate::layout::StateDir;
+use crate::results;
 use crate::session_key::SessionKey;
 use crate::settings;
 
@@ -84,6 +85,7 @@ pub struct Options {
     pub clock: Clock,
     pub settings: settings::Handle,
     pub journal: journal::Handle,
+    pub results: results::Handle,
     pub feed: Feed,
 }
 

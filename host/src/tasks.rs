@@ -28,6 +28,7 @@ use crate::event::Kind;
 use crate::id::AgentId;
 use crate::journal;
 use crate::layout::StateDir;
+use crate::results::Keep;
 use crate::settings;
 
 pub use machine::Refused;
@@ -36,7 +37,7 @@ pub use plans::PlanError;
 pub use tools::{TOOLS, ToolSpec};
 
 use machine::{Decided, Op};
-use store::{Parts, Shown, Store};
+use store::{Cause, Parts, Shown, Store};
 
 /// Archived tasks that are remembered as such, for those that depend on them.
 const CLOSED_MAX: usize = 100_000;
@@ -309,8 +310,13 @@ impl Handle {
 
     /// Lets something happen to an agent's tasks. Waits for the disk: not for an async thread.
     fn act(&self, agent: &AgentId, op: Op) -> Result<Decided, Error> {
+        self.act_for(agent, op, &Cause::default())
+    }
+
+    /// Like [`Handle::act`], for a call whose answer is kept.
+    fn act_for(&self, agent: &AgentId, op: Op, cause: &Cause<'_>) -> Result<Decided, Error> {
         let known = self.agent(agent)?;
-        let decided = known.lock().act(op, &|id| self.is_open(id))?;
+        let decided = known.lock().act(op, &|id| self.is_open(id), cause)?;
         self.settle(&known);
         Ok(decided)
     }
@@ -342,17 +348,28 @@ impl Handle {
         for (agent, known) in self.agents() {
             let waits = |view: &Arc<View>| view.task.depends_on.iter().any(|on| on == id);
             if known.views().iter().any(waits)
-                && let Err(error) = known.lock().act(Op::Fill, &|id| self.is_open(id))
+                && let Err(error) = known.lock().act(Op::Fill, &|id| self.is_open(id), &Cause::default())
             {
                 tracing::warn!(%agent, task = id, error = &error as &dyn std::error::Error, "what waited for a task was not started");
             }
         }
     }
 
-    /// Adds a line to a task's progress.
-    pub async fn note(&self, agent: AgentId, task: String, line: String) -> Result<(), Error> {
+    /// Adds a line to a task's progress, because of a call that is answered with this.
+    pub async fn note(
+        &self,
+        agent: AgentId,
+        task: String,
+        line: String,
+        keep: Option<Arc<Keep>>,
+        answer: Map<String, Value>,
+    ) -> Result<(), Error> {
         let handle = self.clone();
-        blocking(move || handle.act(&agent, Op::Note { task, line }).map(drop)).await
+        blocking(move || {
+            let cause = Cause { keep: keep.as_deref(), warning: None, answer: Some(&answer) };
+            handle.act_for(&agent, Op::Note { task, line }, &cause).map(drop)
+        })
+        .await
     }
 
     /// Somebody was asked to unblock a task.

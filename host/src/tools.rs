@@ -2,6 +2,7 @@
 //! Keeps true: no tool runs before its arguments fit its schema and every guard has let it pass; what a guard rewrote is checked again.
 //! Never: knows what a tool does.
 
+mod fetch;
 mod files;
 mod talk;
 
@@ -13,6 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::bus::data;
 use crate::clock::Clock;
 use crate::config::Agent;
+use crate::egress::Gate;
 use crate::event::{Event, Kind};
 use crate::id;
 use crate::jobs;
@@ -21,6 +23,7 @@ use crate::lineage::{Lineage, Sources};
 use crate::monitor;
 use crate::plugins::{self, About, Decision};
 use crate::policy::{Actor, Block, Step, Task, ToolCall};
+use crate::results::{self, Claim, Keep, Key};
 use crate::schema::{Problem, Schema};
 use crate::session_key::SessionKey;
 use crate::sessions::{self, Chain, Part};
@@ -36,6 +39,8 @@ pub enum Error {
     Arguments { tool: &'static str, problems: Vec<Problem> },
     #[error("no agent has the id {0:?}; `chela agents` lists them")]
     UnknownAgent(String),
+    #[error("idempotencyKey: {0}")]
+    Key(#[from] results::Error),
     #[error("{0}")]
     Failed(tasks::Error),
 }
@@ -52,6 +57,19 @@ pub struct Call {
     pub session: SessionKey,
     /// The run that makes it; none where a person or a program does.
     pub run: Option<InRun>,
+    /// By which its answer is asked for again, where the caller has given one.
+    pub key: Option<String>,
+}
+
+impl Call {
+    /// A call that no run makes.
+    pub fn of_caller(tool: impl Into<String>, args: Map<String, Value>, session: SessionKey) -> Self {
+        Self { tool: tool.into(), args, session, run: None, key: None }
+    }
+
+    pub fn with_key(self, key: Option<String>) -> Self {
+        Self { key, ..self }
+    }
 }
 
 /// Where in a run a call is made.
@@ -64,9 +82,17 @@ pub struct InRun {
     pub part: Option<Part>,
 }
 
+/// Whether a call made twice does what it does once: it changes nothing, says the whole of what is to be, or is known by its key.
+pub fn is_repeatable(tool: &str, args: &Map<String, Value>) -> bool {
+    let of_tasks = TOOLS.iter().any(|known| known.name == tool);
+    let reads = all().any(|known| known.name == tool && known.reads);
+    let by_nature = ["sessions_send", "sessions_spawn", "files_write"].contains(&tool);
+    of_tasks || reads || by_nature || (tool == fetch::NAME && fetch::only_reads(args))
+}
+
 /// Every tool there is.
 pub fn all() -> impl Iterator<Item = &'static ToolSpec> {
-    TOOLS.iter().chain(files::TOOLS).chain(talk::TOOLS)
+    TOOLS.iter().chain(files::TOOLS).chain(talk::TOOLS).chain(fetch::TOOLS)
 }
 
 pub struct Options {
@@ -79,6 +105,7 @@ pub struct Options {
     pub tasks: tasks::Handle,
     pub sessions: sessions::Handle,
     pub jobs: jobs::Handle,
+    pub results: results::Handle,
 }
 
 /// The way to the tools; cheap to clone.
@@ -88,12 +115,14 @@ pub struct Handle(Arc<Shared>);
 struct Shared {
     options: Options,
     schemas: BTreeMap<&'static str, Schema>,
+    gate: Gate,
 }
 
 impl Handle {
     pub fn new(options: Options) -> Self {
         let schemas = all().map(|tool| (tool.name, (tool.schema)())).collect();
-        Self(Arc::new(Shared { options, schemas }))
+        let gate = Gate::new(options.clock.clone());
+        Self(Arc::new(Shared { options, schemas, gate }))
     }
 
     /// Whether a tool of this name changes nothing.
@@ -102,10 +131,59 @@ impl Handle {
     }
 
     /// Calls a tool. What the tool itself refuses is an answer with `success: false`, for the model to read.
+    /// A call with a key that was answered before is answered the same, and does nothing.
     pub async fn invoke(&self, call: Call) -> Result<Map<String, Value>, Error> {
+        let tool = all().find(|tool| tool.name == call.tool);
+        let tool = tool.ok_or_else(|| Error::Unknown(call.tool.chars().take(64).collect()))?;
+        let key = match (&call.run, &call.key) {
+            (_, Some(key)) => Some(Key::given(key)?),
+            (Some(run), None) => Some(Key::of_call(&run.run, &run.call)),
+            (None, None) => None,
+        };
+        let keep = match key.filter(|_| !tool.reads) {
+            None => return self.make(&call, tool.name, None).await,
+            Some(key) => match self.0.options.results.claim(key, tool.name, &call.session).await? {
+                Claim::Answered(answer) => return Ok(answer),
+                Claim::Open(keep) => keep,
+            },
+        };
+        match call.key {
+            None => self.make(&call, tool.name, Some(keep)).await,
+            Some(_) => self.make_once(&call, tool.name, keep).await,
+        }
+    }
+
+    /// Makes a call whose key its caller may use again, after a crash as well.
+    async fn make_once(&self, call: &Call, tool: &'static str, keep: Arc<Keep>) -> Result<Map<String, Value>, Error> {
+        let of_tasks = TOOLS.iter().any(|known| known.name == tool);
+        if keep.was_begun() && !is_repeatable(tool, &call.args) {
+            let said = "interrupted: the gateway stopped while this call was made, and its outcome is unknown; look, then call with a new key";
+            return Ok(data(json!({ "success": false, "error": said })));
+        }
+        if !of_tasks && !keep.was_begun() {
+            keep.begin().await.map_err(results::Error::from)?;
+        }
+        let answer = match self.make(call, tool, Some(keep.clone())).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                keep.take_back().await.map_err(results::Error::from)?;
+                return Err(error);
+            }
+        };
+        // The run that it began is known by the same key, and may have more to say the next time.
+        if tool != "sessions_send" {
+            keep.finish(&answer).await.map_err(results::Error::from)?;
+        }
+        Ok(answer)
+    }
+
+    async fn make(
+        &self,
+        call: &Call,
+        name: &'static str,
+        keep: Option<Arc<Keep>>,
+    ) -> Result<Map<String, Value>, Error> {
         let shared = &self.0;
-        let name = all().find(|tool| tool.name == call.tool).map(|tool| tool.name);
-        let name = name.ok_or_else(|| Error::Unknown(call.tool.chars().take(64).collect()))?;
         let settings = shared.options.settings.current();
         let agent = settings.config.agents.list.iter().find(|agent| agent.id == call.session.agent);
         let agent = agent.ok_or_else(|| Error::UnknownAgent(call.session.agent.to_string()))?;
@@ -121,7 +199,7 @@ impl Handle {
         if of_tasks && let Err(error) = shared.options.tasks.may_touch(&agent.id, name, &call.args) {
             return Ok(failed(&error));
         }
-        let subject = self.subject(&call);
+        let subject = self.subject(call);
         let actor =
             Actor { id: agent.id.to_string(), role: agent.role.as_str().into(), session_key: call.session.to_string() };
         let about = About {
@@ -144,7 +222,7 @@ impl Handle {
             Decision::Blocked { guard, block } => {
                 // What a guard says about another's task is not written there.
                 let own = subject.as_deref().filter(|view| view.agent == call.session.agent);
-                Ok(self.blocked(name, &guard, block, own).await)
+                Ok(self.blocked(name, &guard, block, own, keep).await)
             }
             Decision::Run { mut arguments, warnings } => {
                 // What was judged is what runs, also if another task is active by now.
@@ -154,11 +232,14 @@ impl Handle {
                     arguments.entry("task_id").or_insert_with(|| json!(view.id));
                 }
                 if of_tasks {
-                    return self.run(&call, name, arguments, warnings).await;
+                    return self.run(call, name, arguments, warnings, keep).await;
                 }
-                let mut answer = match talk::TOOLS.iter().any(|tool| tool.name == name) {
-                    true => talk::run(&shared.options, &call, name, arguments).await,
-                    false => self.on_files(agent, name, arguments).await,
+                let mut answer = match name {
+                    fetch::NAME => fetch::run(&shared.gate, &settings.config.tools.http_fetch, arguments).await,
+                    name if talk::TOOLS.iter().any(|tool| tool.name == name) => {
+                        talk::run(&shared.options, call, name, arguments).await
+                    }
+                    name => self.on_files(agent, name, arguments).await,
                 };
                 if !warnings.is_empty() {
                     answer.entry("warning").or_insert_with(|| json!(warnings.join("; ")));
@@ -187,6 +268,7 @@ impl Handle {
         tool: &'static str,
         args: Map<String, Value>,
         warnings: Vec<String>,
+        keep: Option<Arc<Keep>>,
     ) -> Result<Map<String, Value>, Error> {
         let options = &self.0.options;
         let session = &call.session;
@@ -205,7 +287,7 @@ impl Handle {
             move |explicit: Option<String>| -> Lineage { Sources { explicit, ..sources }.decide(|_| over, fresh) };
         // A completion has them in the task's progress and in its answer already.
         let notes = if tool == "task_complete" { Vec::new() } else { warnings.clone() };
-        let outcome = options.tasks.run_tool(&session.agent, tool, args, warnings, lineage).await;
+        let outcome = options.tasks.run_tool(&session.agent, tool, args, warnings, keep, lineage).await;
         match outcome {
             Ok(mut answer) => {
                 if !notes.is_empty() {
@@ -231,19 +313,36 @@ impl Handle {
     }
 
     /// A guard has blocked a call: the task's progress says so, an event tells of it, and the caller learns what is left to do.
-    async fn blocked(&self, tool: &str, guard: &str, block: Block, subject: Option<&View>) -> Map<String, Value> {
+    async fn blocked(
+        &self,
+        tool: &str,
+        guard: &str,
+        block: Block,
+        subject: Option<&View>,
+        keep: Option<Arc<Keep>>,
+    ) -> Map<String, Value> {
         let remaining: Vec<Value> = subject
             .into_iter()
             .flat_map(|view| &view.task.steps)
             .filter(|step| block.remaining.contains(&step.id))
             .map(|step| json!({ "id": step.id, "content": step.content, "status": step.status }))
             .collect();
+        let left = remaining.len();
+        let answer = data(json!({
+            "success": false,
+            "blocked_by": guard.replace('-', "_"),
+            "error": block.reason,
+            "remaining_steps": remaining,
+            "instructions": block.instructions,
+        }));
         if let Some(view) = subject {
-            let line = match (guard, remaining.len()) {
-                ("stop-guard", left @ 1..) => format!("⚠ {tool} blocked by Stop Guard: {left} steps remaining"),
+            let line = match (guard, left) {
+                ("stop-guard", 1..) => format!("⚠ {tool} blocked by Stop Guard: {left} steps remaining"),
                 _ => format!("⚠ {tool} blocked by {guard}: {}", chela_taskfile::one_line(&block.reason)),
             };
-            if let Err(error) = self.0.options.tasks.note(view.agent.clone(), view.id.clone(), line).await {
+            let noted =
+                self.0.options.tasks.note(view.agent.clone(), view.id.clone(), line, keep, answer.clone()).await;
+            if let Err(error) = noted {
                 tracing::warn!(
                     task = view.id,
                     error = &error as &dyn std::error::Error,
@@ -251,16 +350,10 @@ impl Handle {
                 );
             }
             if tool == "task_complete" {
-                self.tell_blocked(guard, &block, view, remaining.len());
+                self.tell_blocked(guard, &block, view, left);
             }
         }
-        data(json!({
-            "success": false,
-            "blocked_by": guard.replace('-', "_"),
-            "error": block.reason,
-            "remaining_steps": remaining,
-            "instructions": block.instructions,
-        }))
+        answer
     }
 
     fn tell_blocked(&self, guard: &str, block: &Block, view: &View, remaining: usize) {

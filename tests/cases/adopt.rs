@@ -83,8 +83,6 @@ fn a_directory_is_taken_over_and_its_old_configuration_left_as_it_was() {
         "agents.defaults.maxConcurrent",
         "agents.list[2].subagents",
         "agents.list[1].workspace",
-        "session.agentToAgent.maxPingPongTurns",
-        "tools.agentToAgent",
         "models.providers.anthropic",
         "wizard",
     ] {

@@ -120,3 +120,55 @@ fn a_message_is_sent_and_talked_over_from_the_shell() {
     assert!(text.contains("files_write") && text.contains("done"), "{text}");
     assert_eq!(gateway.terminate().code, Some(0));
 }
+
+/// Waits until the journal says a word, and then no longer.
+fn until_journal_says(dir: &TestDir, word: &str) {
+    let begun = std::time::Instant::now();
+    while !journal(dir).contains(word) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the journal never says {word}");
+    }
+}
+
+fn journal(dir: &TestDir) -> String {
+    let files = std::fs::read_dir(dir.state.journal()).expect("a journal").flatten();
+    files.map(|file| String::from_utf8_lossy(&std::fs::read(file.path()).unwrap_or_default()).into_owned()).collect()
+}
+
+#[test]
+fn a_task_tool_that_a_kill_cut_off_acts_once_and_the_model_reads_its_answer() {
+    const TASKS: &str = r#"{ rules: [{ when: "work", steps: [
+        { call: { tool: "task_start", args: { description: "once" } } },
+        { call: { tool: "task_update", args: { progress: "a line" } } },
+        { say: "done" } ] }] }"#;
+    let mut hits = 0;
+    for _ in 0..40 {
+        let dir = TestDir::scripted(TASKS, |_| {});
+        let gateway = Binary::serve(&dir);
+        send(&gateway, &dir, "t", "work");
+        until_journal_says(&dir, "tool-result");
+        gateway.kill();
+        // Between the tool's own commit and the record of its result, or else this try does not count.
+        let is_hit = !journal(&dir).contains(r#""step":"result""#);
+        hits += u32::from(is_hit);
+        let gateway = Binary::serve(&dir);
+        assert_eq!(ended(&gateway, &dir, "t")["terminalReply"]["text"], "done");
+        assert_eq!(gateway.terminate().code, Some(0));
+        let rows = dir.transcript("eden");
+        let results: Vec<String> =
+            rows.iter().filter(|row| row["role"] == "toolResult").map(chela::sessions::text_of).collect();
+        assert_eq!(results.len(), 2, "{results:?}");
+        let answers: Vec<Value> =
+            results.iter().map(|text| serde_json::from_str(text).expect("an answer is JSON")).collect();
+        assert!(answers.iter().all(|answer| answer["success"] == true), "{answers:#?}");
+        let tasks = std::fs::read_dir(dir.state.path().join("workspace-eden/tasks")).expect("a folder").count();
+        assert_eq!(tasks, 1, "the task was begun once");
+        let text = dir.task_text("eden", answers[0]["taskId"].as_str().expect("an id"));
+        assert_eq!(text.matches("a line").count(), 1, "{text}");
+        let left = journal(&dir);
+        assert!(left.matches("tool-result").count() >= 2, "put, and dropped with the result");
+        if hits == 3 {
+            return;
+        }
+    }
+    assert!(hits > 0, "no kill came between the two records");
+}

@@ -41,6 +41,15 @@ impl WebSocket {
         self.0.send(Message::text(frame.to_string())).await.expect("the other side reads");
     }
 
+    /// Sends bytes as they are, as text where they are some; false once the other side has closed.
+    pub async fn send_bytes(&mut self, bytes: Vec<u8>) -> bool {
+        let message = match String::from_utf8(bytes) {
+            Ok(text) => Message::text(text),
+            Err(bytes) => Message::binary(bytes.into_bytes()),
+        };
+        self.0.send(message).await.is_ok()
+    }
+
     /// Why the other side has closed, if it said so.
     pub fn closed(&self) -> Option<String> {
         self.1.clone()

@@ -14,6 +14,8 @@ pub enum Area {
     Lines,
     /// Queries of the monitor
     Queries,
+    /// Frames of the gateway protocol
+    Frames,
 }
 
 impl Area {
@@ -21,6 +23,7 @@ impl Area {
         match self {
             Self::Lines => "monitor::fuzz::no_line_breaks_a_promise",
             Self::Queries => "edge::fuzz::no_query_breaks_a_promise",
+            Self::Frames => "edge::gateway::fuzz::no_frame_breaks_a_promise",
         }
     }
 }

@@ -82,9 +82,10 @@ impl Shared {
         if tool == "sessions_send" {
             drop(place.take());
         }
+        let (run, name) = (turn.id().to_owned(), turn.name_of_call(&call.id));
         let (chain, part) = (turn.message().chain.clone(), turn.message().part.clone());
-        let run = InRun { run: turn.id().to_owned(), call: call.id.clone(), chain, part };
-        let asked = Call { tool, args, session: turn.session().clone(), run: Some(run) };
+        let run = InRun { run, call: name, chain, part };
+        let asked = Call { tool, args, session: turn.session().clone(), run: Some(run), key: None };
         let done = self.options.tools.invoke(asked).await;
         if place.is_none() {
             *place = self.places.clone().acquire_owned().await.ok();
@@ -114,11 +115,10 @@ fn unwrapped(call: &ToolCall) -> Result<(String, Map<String, Value>), String> {
     Ok((tool.to_owned(), args))
 }
 
-/// Whether a call made twice does what it does once: it changes nothing, or it is known by its key.
+/// Whether a call made twice does what it does once.
 fn is_repeatable(call: &ToolCall) -> bool {
-    let Ok((tool, _)) = unwrapped(call) else { return true };
-    matches!(tool.as_str(), "sessions_send" | "sessions_spawn" | "tool_describe")
-        || tools::all().any(|known| known.name == tool && known.reads)
+    let Ok((tool, args)) = unwrapped(call) else { return true };
+    tool == "tool_describe" || tools::is_repeatable(&tool, &args)
 }
 
 fn described(agent: &Agent, args: &Map<String, Value>) -> (String, bool) {

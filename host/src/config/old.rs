@@ -78,7 +78,19 @@ impl Old {
         }
         let (ignored, problems) = notes.end();
         let gateway::Gateway { token, port, listen, monitor_off, hub_off } = gateway;
-        Ok(Self { token, port, agents, exchange, agent_to_agent, ignored, problems, listen, monitor_off, hub_off, providers })
+        Ok(Self {
+            token,
+            port,
+            agents,
+            exchange,
+            agent_to_agent,
+            ignored,
+            problems,
+            listen,
+            monitor_off,
+            hub_off,
+            providers,
+        })
     }
 }
 

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Agent, AgentA2a, AgentRole, Agents, Config, Identity, Listen, Locale, ModelRef, Provider, ProviderKind, RunLimits};
+use super::{
+    Agent, AgentA2a, AgentRole, Agents, Config, Identity, Listen, Locale, ModelRef, Provider, ProviderKind, RunLimits,
+};
 use super::{Secret, Team};
 use crate::id::AgentId;
 use crate::port::PerPort;

@@ -1,13 +1,46 @@
-//! What tools of agents may reach.
+//! What the tools of agents may do beyond the deployment.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::a2a::AgentToAgent;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Tools {
     /// Who may send to whom.
     pub agent_to_agent: AgentToAgent,
+    pub http_fetch: HttpFetch,
+}
+
+/// The tool `http_fetch`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct HttpFetch {
+    /// Where it may go; nowhere unless something stands here.
+    #[schemars(length(max = 1_000))]
+    pub hosts: Vec<ReachableHost>,
+    /// How long one fetch may take, redirects included.
+    #[schemars(range(min = 100, max = 600_000))]
+    pub timeout_ms: u64,
+    /// Of an answer no more than this is read.
+    #[schemars(range(min = 1, max = 4_194_304))]
+    pub response_bytes: usize,
+}
+
+/// A host that may be reached: a name, `*.` and a name for all below it, or an address; with a port, or else the scheme's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(extend(
+    "pattern" = r"^((\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]{2,45}\])(:[1-9][0-9]{0,4})?$",
+    "maxLength" = 260,
+    "x-advice" = "write a name, `*.` and a name, or an address (IPv6 in brackets), and the port if it is not the scheme's own: api.example.com, *.example.org, 127.0.0.1:8080"
+))]
+pub struct ReachableHost(pub String);
+
+impl Default for HttpFetch {
+    fn default() -> Self {
+        // With its quoting this fits into what a model is given of a result.
+        Self { hosts: Vec::new(), timeout_ms: 20_000, response_bytes: 32 * 1024 }
+    }
 }

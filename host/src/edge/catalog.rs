@@ -156,7 +156,8 @@ struct Invoke {
     session_key: Option<String>,
     agent_id: Option<String>,
     confirm: Unused,
-    idempotency_key: Unused,
+    #[schemars(length(min = 1))]
+    idempotency_key: Option<String>,
 }
 
 async fn tools_invoke(context: Context, asked: Invoke) -> Answer {
@@ -165,18 +166,23 @@ async fn tools_invoke(context: Context, asked: Invoke) -> Answer {
         None => SessionKey::main(agent_of(&context, asked.agent_id.as_deref())?),
     };
     let name = asked.name.clone();
-    let done = context.tools.invoke(Call { tool: asked.name, args: asked.args, session, run: None }).await;
+    let call = Call::of_caller(asked.name, asked.args, session).with_key(asked.idempotency_key);
+    let done = context.tools.invoke(call).await;
     Ok(match done {
         Ok(answer) => {
             let text = Value::Object(answer.clone()).to_string();
             let output = json!({ "content": [{ "type": "text", "text": text }], "details": answer });
             json!({ "ok": true, "toolName": name, "source": "core", "output": output })
         }
+        Err(tools::Error::Key(error)) => {
+            let said = format!("idempotencyKey: {error}");
+            return Err(if error.is_callers() { ErrorShape::invalid(said) } else { ErrorShape::unavailable(said) });
+        }
         Err(error) => {
             let code = match &error {
                 tools::Error::Unknown(_) => "not_found",
                 tools::Error::Arguments { .. } | tools::Error::UnknownAgent(_) => "invalid_request",
-                tools::Error::Failed(_) => "unavailable",
+                tools::Error::Failed(_) | tools::Error::Key(_) => "unavailable",
             };
             json!({ "ok": false, "toolName": name, "error": { "code": code, "message": error.to_string() } })
         }

@@ -4,6 +4,8 @@
 mod announcer;
 mod connection;
 mod device;
+#[cfg(test)]
+mod fuzz;
 mod handshake;
 mod hello;
 mod io;

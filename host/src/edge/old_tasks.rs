@@ -149,7 +149,7 @@ async fn cancel(context: Context, asked: Cancel) -> Result<Value, ErrorShape> {
     let args: Map<String, Value> =
         [("task_id".to_owned(), json!(view.id)), ("reason".to_owned(), json!(reason))].into_iter().collect();
     let session = SessionKey::main(view.agent.clone());
-    let done = context.tools.invoke(Call { tool: "task_cancel".into(), args, session, run: None }).await;
+    let done = context.tools.invoke(Call::of_caller("task_cancel", args, session)).await;
     let done = done.map_err(|error| ErrorShape::invalid(error.to_string()))?;
     let task = find(&context, view.id.clone()).await?;
     Ok(cancelled(done.get("success") == Some(&json!(true)), done.get("error").cloned(), task.as_ref()))

@@ -147,19 +147,25 @@ impl Methods {
         self.0.iter().map(|(name, method)| (*name, method.scope))
     }
 
-    pub(super) async fn call(&self, context: &Context, caller: &Caller, request: Request) -> Result<Reply, ErrorShape> {
-        let name = request.method;
-        let method = self.0.get(name.as_str()).ok_or_else(|| {
+    /// Whether a request may be made: by its name, the caller's scope and its parameters.
+    pub(super) fn check(&self, scope: Option<Scope>, name: &str, params: &Value) -> Result<(), ErrorShape> {
+        let method = self.0.get(name).ok_or_else(|| {
             ErrorShape::invalid(format!("unknown method: {}", name.chars().take(128).collect::<String>()))
         })?;
-        if !caller.scope.is_some_and(|scope| scope.holds(method.scope)) {
+        if !scope.is_some_and(|scope| scope.holds(method.scope)) {
             return Err(ErrorShape::missing_scope(method.scope));
         }
-        let params = request.params.filter(|params| !params.is_null()).unwrap_or_else(|| json!({}));
-        let problems = method.params.problems(&params);
-        if !problems.is_empty() {
-            return Err(invalid_params(&name, &problems));
+        match method.params.problems(params) {
+            problems if problems.is_empty() => Ok(()),
+            problems => Err(invalid_params(name, &problems)),
         }
+    }
+
+    pub(super) async fn call(&self, context: &Context, caller: &Caller, request: Request) -> Result<Reply, ErrorShape> {
+        let name = request.method;
+        let params = request.params.filter(|params| !params.is_null()).unwrap_or_else(|| json!({}));
+        self.check(caller.scope, &name, &params)?;
+        let method = &self.0[name.as_str()];
         let answer = (method.run)(context.clone(), caller.clone(), params);
         if !method.changes {
             return answer.await;

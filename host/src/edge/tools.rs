@@ -42,7 +42,10 @@ async fn invoke(State(context): State<Context>, request: HttpRequest) -> Result<
         Err(error) => {
             let (status, kind) = match &error {
                 Failure::Tool(Error::Unknown(_)) => (StatusCode::NOT_FOUND, "not_found"),
-                Failure::Tool(Error::Arguments { .. } | Error::UnknownAgent(_)) => {
+                Failure::Tool(Error::Key(error)) if !error.is_callers() => {
+                    (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+                }
+                Failure::Tool(Error::Arguments { .. } | Error::UnknownAgent(_) | Error::Key(_)) => {
                     (StatusCode::BAD_REQUEST, "invalid_request")
                 }
                 Failure::Tool(Error::Failed(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "tool_error"),
@@ -87,7 +90,7 @@ fn refused(status: StatusCode, kind: &str, said: &str) -> HttpResponse {
     (status, Json(json!({ "ok": false, "error": { "type": kind, "message": said } }))).into_response()
 }
 
-/// `{tool|name, action?, args?, sessionKey?, agentId?}`.
+/// `{tool|name, action?, args?, sessionKey?, agentId?, idempotencyKey?}`.
 fn call_of(context: &Context, bytes: &[u8]) -> Result<Call, String> {
     let body: Value = serde_json::from_slice(bytes).map_err(|error| format!("the body is not JSON: {error}"))?;
     let body = body.as_object().ok_or("the body must be an object such as {\"tool\": \"task_list\"}")?;
@@ -105,7 +108,8 @@ fn call_of(context: &Context, bytes: &[u8]) -> Result<Call, String> {
     if let Some(action) = text("action")? {
         args.entry("action").or_insert(json!(action));
     }
-    Ok(Call { tool, args, session: session_of(context, text("sessionKey")?, text("agentId")?)?, run: None })
+    let session = session_of(context, text("sessionKey")?, text("agentId")?)?;
+    Ok(Call::of_caller(tool, args, session).with_key(text("idempotencyKey")?))
 }
 
 fn session_of(context: &Context, key: Option<String>, agent: Option<String>) -> Result<SessionKey, String> {
@@ -149,7 +153,7 @@ async fn update(State(context): State<Context>, request: HttpRequest) -> Result<
         SessionKey::parse(text("agentId").unwrap_or_default()).map_err(|error| bad("agentId", error.to_string()))?;
     let given = NAMES.iter().filter_map(|(theirs, ours)| Some(((*ours).to_owned(), body.get(*theirs)?.clone())));
     let args: Map<String, Value> = given.filter(|(_, value)| !value.is_null()).collect();
-    match invoked(&context, &caller, Call { tool: "task_update".into(), args, session, run: None }).await {
+    match invoked(&context, &caller, Call::of_caller("task_update", args, session)).await {
         Ok(answer) if answer["success"] == json!(true) => Ok(Json(Value::Object(answer))),
         Ok(answer) => Err(bad("taskId", answer["error"].as_str().unwrap_or_default().to_owned())),
         Err(Failure::Tool(error @ Error::UnknownAgent(_))) => Err(bad("agentId", error.to_string())),

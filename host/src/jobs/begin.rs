@@ -18,11 +18,9 @@ const ID_CHARS_MAX: usize = 128;
 /// Conversations and chains that are kept at hand; the index knows the others.
 const REMEMBERED_MAX: usize = 100_000;
 
-/// The call of a run that causes a flow.
+/// The run that causes a flow.
 #[derive(Clone, Debug)]
 pub struct Cause {
-    pub run: String,
-    pub call: String,
     pub chain: Chain,
     pub part: Option<Part>,
 }
@@ -31,6 +29,8 @@ pub struct Cause {
 #[derive(Clone, Debug)]
 pub struct Send {
     pub from: SessionKey,
+    /// The same key again is the same flow.
+    pub key: Option<String>,
     pub cause: Option<Cause>,
     pub target: SessionKey,
     /// The agent was named, not one of its sessions.
@@ -46,6 +46,8 @@ pub struct Send {
 #[derive(Clone, Debug)]
 pub struct Spawn {
     pub from: SessionKey,
+    /// The same key again is the same flow.
+    pub key: Option<String>,
     pub cause: Option<Cause>,
     pub agent: AgentId,
     pub task: String,
@@ -103,7 +105,7 @@ impl Handle {
         if asked.message.trim().is_empty() {
             return Err(Error::Empty);
         }
-        if let Some(job) = self.made_by(asked.cause.as_ref()).await? {
+        if let Some(job) = self.made_by(asked.key.as_deref()).await? {
             let would_deadlock = self.holds(&job.target_session_key, chain_id.as_deref());
             return Ok(Begun { job, again: true, would_deadlock });
         }
@@ -148,7 +150,7 @@ impl Handle {
             max_turns: config.session.agent_to_agent.max_ping_pong_turns,
             max_retries: config.a2a.max_retries,
             awaited_until: waits.then(|| now.0.saturating_add(wait_ms)),
-            cause: asked.cause.as_ref().map(cause_id),
+            cause: asked.key,
             meta: spawns_meta(asked.cause.as_ref().and_then(|cause| cause.part.as_ref()).map_or(0, |part| part.spawns)),
         };
         let job = self.begin(new).await?;
@@ -160,7 +162,7 @@ impl Handle {
         if asked.task.trim().is_empty() {
             return Err(Error::Empty);
         }
-        if let Some(job) = self.made_by(asked.cause.as_ref()).await? {
+        if let Some(job) = self.made_by(asked.key.as_deref()).await? {
             return Ok(Begun { job, again: true, would_deadlock: false });
         }
         let settings = self.0.options.settings.current();
@@ -211,7 +213,7 @@ impl Handle {
             max_turns: 0,
             max_retries: config.a2a.max_retries,
             awaited_until: None,
-            cause: asked.cause.as_ref().map(cause_id),
+            cause: asked.key,
             meta: Some(meta),
         };
         let job = self.begin(new).await?;
@@ -251,8 +253,8 @@ impl Handle {
     }
 
     /// The job that a call has made before.
-    async fn made_by(&self, cause: Option<&Cause>) -> Result<Option<Arc<Job>>, Error> {
-        let id = cause.and_then(|cause| self.0.state().causes.get(&cause_id(cause)).cloned());
+    async fn made_by(&self, key: Option<&str>) -> Result<Option<Arc<Job>>, Error> {
+        let id = key.and_then(|key| self.0.state().causes.get(key).cloned());
         match id {
             Some(id) => self.get(&id).await,
             None => Ok(None),
@@ -375,10 +377,6 @@ impl Handle {
         // Two flows that begin at once share it: the first to come back with one has made it.
         self.0.state().conversations.entry(key).or_insert(conversation).clone()
     }
-}
-
-fn cause_id(cause: &Cause) -> String {
-    format!("{}:{}", cause.run, cause.call)
 }
 
 fn spawns_meta(spawns: u32) -> Option<Map<String, Value>> {

@@ -7,19 +7,19 @@ use bytes::Bytes;
 use chela_model::{Answer, Decoder, Delta, Failure, FailureKind, Request, Wire, refused};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
 use crate::clock::Clock;
 use crate::config::Provider;
+use crate::egress::{self, Secured, chain};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// Of a refusal no more than this is read.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
-type Requests = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+type Requests = Client<Secured<HttpConnector>, Full<Bytes>>;
 
 /// Connections that are kept for the next request; made at the first.
 pub(super) struct Http(LazyLock<Result<Requests, String>>);
@@ -27,15 +27,11 @@ pub(super) struct Http(LazyLock<Result<Requests, String>>);
 impl Default for Http {
     fn default() -> Self {
         Self(LazyLock::new(|| {
-            let connector = HttpsConnectorBuilder::new()
-                .with_native_roots()
-                .map_err(|error| format!("the machine's certificates cannot be read: {error}"))?;
             let mut plain = HttpConnector::new();
             plain.enforce_http(false);
             plain.set_connect_timeout(Some(CONNECT_WITHIN));
             plain.set_nodelay(true);
-            let connector = connector.https_or_http().enable_http1().wrap_connector(plain);
-            Ok(Client::builder(TokioExecutor::new()).build(connector))
+            Ok(Client::builder(TokioExecutor::new()).build(egress::secured(plain)?))
         }))
     }
 }
@@ -104,8 +100,4 @@ async fn within<T>(clock: &Clock, limit: Duration, what: &str, work: impl Future
             Err(Failure::new(FailureKind::Timeout, format!("the provider did not {what} within {} ms", limit.as_millis())))
         }
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -387,6 +387,7 @@ impl Handle {
     pub(super) async fn sweep(&self) -> Result<(), Error> {
         let keep_ms = u64::from(self.0.options.settings.current().config.runs.keep_days) * DAY_MS;
         let before = Timestamp(self.0.options.clock.now().0.saturating_sub(keep_ms));
+        self.0.options.results.sweep(before).await?;
         let old: Vec<String> = {
             let state = self.0.state();
             let mut of_session: HashMap<&SessionKey, Vec<(Timestamp, &String)>> = HashMap::new();

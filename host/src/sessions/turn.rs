@@ -14,6 +14,7 @@ use crate::clock::Timestamp;
 use crate::feed::Audience;
 use crate::id::{self, AgentId};
 use crate::journal::{self, Transaction};
+use crate::results::Key;
 use crate::session_key::SessionKey;
 
 /// After this the end of a run that the journal did not take is tried again.
@@ -449,8 +450,22 @@ impl Turn {
     fn put_steps(&self, transaction: &mut Transaction, steps: &[Step]) -> Result<(), Error> {
         for (nth, step) in (u32::try_from(self.steps.len()).unwrap_or(u32::MAX)..).zip(steps) {
             journal::put(transaction, record::STEP, &record::step_id(self.id(), nth), step)?;
+            // The step has it from here on.
+            if let Step::Result { call_id, .. } = step {
+                let key = Key::of_call(self.id(), &self.name_of_call(call_id));
+                self.shared().options.results.forget(transaction, &key)?;
+            }
         }
         Ok(())
+    }
+
+    /// What an open call is known by within this run. Providers tell the calls of one answer apart, and not every one those of a run.
+    pub fn name_of_call(&self, call_id: &str) -> String {
+        let is_same = |step: &&Step| matches!(step, Step::Result { call_id: other, .. } if other == call_id);
+        match self.steps.iter().filter(is_same).count() {
+            0 => call_id.to_owned(),
+            before => format!("{call_id}#{before}"),
+        }
     }
 
     /// Ends a run that no model was asked for.

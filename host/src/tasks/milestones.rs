@@ -14,6 +14,7 @@ use crate::clock::Timestamp;
 use crate::event::Kind;
 use crate::id;
 use crate::journal::{self, Transaction};
+use crate::results::Key;
 
 /// A task whose milestone item is still to be marked.
 const SYNC: &str = "milestone-sync";
@@ -123,8 +124,10 @@ pub(super) enum Edit {
     SetTodo { id: String, status: Mark },
 }
 
-fn fresh(prefix: &str, now: Timestamp) -> String {
-    format!("{prefix}_{}", id::fresh(now).simple())
+/// The id of a new row. A call with a key gives it the key's own digits: made again, it finds what it made.
+pub(super) fn fresh(prefix: &str, now: Timestamp, key: Option<&Key>) -> String {
+    let digits = key.map_or_else(|| id::fresh(now).simple().to_string(), Key::digits);
+    format!("{prefix}_{digits}")
 }
 
 fn titled(title: &str) -> Result<String, ListError> {
@@ -159,14 +162,18 @@ fn save(path: &Path, value: &impl Serialize) -> Result<(), Error> {
 }
 
 impl Milestones {
-    fn edit(&mut self, edit: Edit, now: Timestamp) -> Result<Value, ListError> {
+    fn edit(&mut self, edit: Edit, now: Timestamp, key: Option<&Key>) -> Result<Value, ListError> {
         match edit {
             Edit::Create { title, description, due } => {
+                let id = fresh("ms", now, key);
+                if let Some(made) = self.milestones.iter().find(|known| known.id == id) {
+                    return Ok(json!(made));
+                }
                 if self.milestones.len() >= ROWS_MAX {
                     return Err(ListError::Full);
                 }
                 let new = Milestone {
-                    id: fresh("ms", now),
+                    id,
                     title: titled(&title)?,
                     description,
                     status: Mark::Todo,
@@ -193,18 +200,15 @@ impl Milestones {
             Edit::AddItem { milestone, title, task } => {
                 let known = self.milestones.iter_mut().find(|known| known.id == milestone);
                 let known = known.ok_or_else(|| unknown("milestone", &milestone))?;
+                let id = fresh("mi", now, key);
+                if let Some(made) = known.items.iter().find(|item| item.id == id) {
+                    return Ok(json!(made));
+                }
                 if known.items.len() >= ROWS_MAX {
                     return Err(ListError::Full);
                 }
                 let (title, updated_at) = (titled(&title)?, now.to_string());
-                let item = Item {
-                    id: fresh("mi", now),
-                    title,
-                    status: Mark::Todo,
-                    task_id: task,
-                    updated_at,
-                    rest: Map::new(),
-                };
+                let item = Item { id, title, status: Mark::Todo, task_id: task, updated_at, rest: Map::new() };
                 let shown = json!(item);
                 known.items.push(item);
                 Ok(shown)
@@ -221,6 +225,23 @@ impl Milestones {
     }
 }
 
+impl Todos {
+    fn add(&mut self, title: &str, now: Timestamp, key: Option<&Key>) -> Result<Value, ListError> {
+        let id = fresh("todo", now, key);
+        if let Some(made) = self.todos.iter().find(|known| known.id == id) {
+            return Ok(json!(made));
+        }
+        if self.todos.len() >= ROWS_MAX {
+            return Err(ListError::Full);
+        }
+        let (title, updated_at) = (titled(title)?, now.to_string());
+        let new = Todo { id, title, status: Mark::Todo, updated_at, rest: Map::new() };
+        let row = json!(new);
+        self.todos.push(new);
+        Ok(row)
+    }
+}
+
 impl Handle {
     /// The milestones with their items. Reads a file: not for an async thread.
     pub fn milestones(&self) -> Result<Value, Error> {
@@ -234,24 +255,13 @@ impl Handle {
         Ok(json!({ "todos": lists.todos }))
     }
 
-    pub(super) fn edit_lists(&self, edit: Edit) -> Result<Map<String, Value>, Error> {
+    pub(super) fn edit_lists(&self, edit: Edit, key: Option<&Key>) -> Result<Map<String, Value>, Error> {
         let _one_at_a_time = self.0.lists.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.0.parts.clock.now();
-        let (key, row) = match edit {
+        let (word, row) = match edit {
             Edit::AddTodo { title } => {
                 let mut lists: Todos = load(&self.0.dir.todos())?;
-                if lists.todos.len() >= ROWS_MAX {
-                    return Err(ListError::Full.into());
-                }
-                let new = Todo {
-                    id: fresh("todo", now),
-                    title: titled(&title)?,
-                    status: Mark::Todo,
-                    updated_at: now.to_string(),
-                    rest: Map::new(),
-                };
-                let row = json!(new);
-                lists.todos.push(new);
+                let row = lists.add(&title, now, key)?;
                 save(&self.0.dir.todos(), &lists)?;
                 ("todo", row)
             }
@@ -265,15 +275,15 @@ impl Handle {
                 ("todo", row)
             }
             edit => {
-                let key =
+                let word =
                     if matches!(edit, Edit::AddItem { .. } | Edit::SetItem { .. }) { "item" } else { "milestone" };
                 let mut lists: Milestones = load(&self.0.dir.milestones())?;
-                let row = lists.edit(edit, now)?;
+                let row = lists.edit(edit, now, key)?;
                 save(&self.0.dir.milestones(), &lists)?;
-                (key, row)
+                (word, row)
             }
         };
-        Ok(crate::bus::data(json!({ "success": true, key: row })))
+        Ok(crate::bus::data(json!({ "success": true, word: row })))
     }
 
     /// A task names an item that there is, as far as the list can be read.
@@ -299,7 +309,7 @@ impl Handle {
 
     /// Marks an item and forgets that it was to be marked.
     fn mark_item(&self, task: &str, item: &str) -> Result<(), Error> {
-        self.edit_lists(Edit::SetItem { item: item.to_owned(), status: Mark::Done })?;
+        self.edit_lists(Edit::SetItem { item: item.to_owned(), status: Mark::Done }, None)?;
         let mut transaction = Transaction::new();
         journal::drop_record(&mut transaction, SYNC, task)?;
         self.0.parts.journal.commit(transaction)?;

@@ -6,9 +6,11 @@ use chela_storage::{Mode, create_new, make_private_dir, replace};
 use chela_taskfile::{Document, one_line};
 use serde_json::{Map, Value, json};
 
+use super::milestones::fresh;
 use super::{Error, Handle};
 use crate::event::Kind;
-use crate::id::{self, AgentId};
+use crate::id::AgentId;
+use crate::results::Key;
 
 const BODY_BYTES_MAX: usize = 256 * 1024;
 
@@ -50,6 +52,7 @@ impl Handle {
         agent: &AgentId,
         task: Option<String>,
         body: &str,
+        key: Option<&Key>,
     ) -> Result<Map<String, Value>, Error> {
         match body.trim() {
             "" => return Err(PlanError::Empty.into()),
@@ -62,18 +65,28 @@ impl Handle {
             None => self.current(agent).map(|view| view.id.clone()),
         };
         let now = self.0.parts.clock.now();
-        let plan = format!("plan_{}", id::fresh(now).simple());
+        let plan = fresh("plan", now, key);
         let folder = known.folder.join("plans");
         make_private_dir(&folder).map_err(|cause| Error::file("make", &folder, cause))?;
         let path = folder.join(format!("{plan}.md"));
+        let said = "it waits for plan_approve or plan_reject";
+        // Handed in before a crash, by this very call.
+        if key.is_some() && path.is_file() {
+            return Ok(answer(&plan, "submitted", said));
+        }
         let text = text(&plan, task.as_deref(), &now.to_string(), body);
         create_new(&path, text.as_bytes(), Mode::Private).map_err(|cause| Error::file("write", &path, cause))?;
         self.emit(agent.as_ref(), Kind::PlanSubmitted, self.plan_facts(&plan, task.as_deref(), json!({})));
-        let said = "it waits for plan_approve or plan_reject";
         Ok(answer(&plan, "submitted", said))
     }
 
-    pub(super) fn decide_plan(&self, plan: &str, verdict: Verdict, by: &AgentId) -> Result<Map<String, Value>, Error> {
+    pub(super) fn decide_plan(
+        &self,
+        plan: &str,
+        verdict: Verdict,
+        by: &AgentId,
+        key: Option<&Key>,
+    ) -> Result<Map<String, Value>, Error> {
         let unknown = || PlanError::Unknown(plan.chars().take(128).collect());
         if !is_good_id(plan) {
             return Err(unknown().into());
@@ -87,14 +100,20 @@ impl Handle {
         let text = read(&path)?;
         let mut document = Document::parse(&text);
         let status = document.label("Status").unwrap_or("submitted").to_owned();
-        if status != "submitted" {
-            return Err(PlanError::Decided { id: plan.to_owned(), status }.into());
-        }
-        let (status, kind, reason) = match verdict {
+        let (decision, kind, reason) = match verdict {
             Verdict::Approve => ("approved", Kind::PlanApproved, None),
             Verdict::Reject { reason } => ("rejected", Kind::PlanRejected, Some(one_line(&reason))),
         };
-        document.set_label("Status", status);
+        let told = || answer(plan, decision, &format!("the plan of {agent} is {decision}"));
+        if status != "submitted" {
+            // The same word of the same agent, by a call that may have been made before a crash.
+            let is_own = status == decision && document.label("Decided By") == Some(by.as_ref());
+            return match key {
+                Some(_) if is_own => Ok(told()),
+                _ => Err(PlanError::Decided { id: plan.to_owned(), status }.into()),
+            };
+        }
+        document.set_label("Status", decision);
         document.set_label("Decided By", by.as_ref());
         document.set_label("Decided", &self.0.parts.clock.now().to_string());
         if let Some(reason) = &reason {
@@ -104,7 +123,7 @@ impl Handle {
         replace(&path, document.to_string().as_bytes(), Mode::Private)
             .map_err(|cause| Error::file("write", &path, cause))?;
         self.emit(agent.as_ref(), kind, self.plan_facts(plan, task.as_deref(), json!({ "by": by, "reason": reason })));
-        Ok(answer(plan, status, &format!("the plan of {agent} is {status}")))
+        Ok(told())
     }
 
     fn plan_facts(&self, plan: &str, task: Option<&str>, more: Value) -> Map<String, Value> {

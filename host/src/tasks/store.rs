@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use chela_storage::{Draft, Mode, make_private_dir, replace};
 use chela_taskfile::{Document, Status, Task};
+use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
 use super::edits::Late;
@@ -25,6 +26,7 @@ use crate::clock::Clock;
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::journal::{self, Transaction};
+use crate::results::Keep;
 
 /// A workspace has no more open tasks than these.
 const TASKS_MAX: usize = 20_000;
@@ -85,6 +87,16 @@ pub(super) struct Put {
     pub(super) task: Option<Task>,
     /// The item to be marked because of it.
     pub(super) milestone: Option<String>,
+}
+
+/// The call that causes a change: its answer goes into the journal with it.
+#[derive(Default)]
+pub(super) struct Cause<'a> {
+    pub(super) keep: Option<&'a Keep>,
+    /// What the guards have said about it.
+    pub(super) warning: Option<&'a str>,
+    /// Its answer, where that is not the change's own.
+    pub(super) answer: Option<&'a Map<String, Value>>,
 }
 
 pub(super) enum Place {
@@ -214,7 +226,12 @@ impl Store {
     }
 
     /// Lets something happen. `subject` is the task it is mostly about: its file is looked at first.
-    pub(super) fn act(&mut self, op: Op, is_open: &dyn Fn(&str) -> Option<bool>) -> Result<Decided, Error> {
+    pub(super) fn act(
+        &mut self,
+        op: Op,
+        is_open: &dyn Fn(&str) -> Option<bool>,
+        cause: &Cause<'_>,
+    ) -> Result<Decided, Error> {
         if let Some(id) = self.subject(&op) {
             self.sync(&id)?;
             if let Some(said) = self.held.get(&id).and_then(|held| held.problem.clone()) {
@@ -239,7 +256,10 @@ impl Store {
             }
             fits
         });
-        self.put(puts, 0)?;
+        if let Some(warning) = cause.warning {
+            decided.answer.entry("warning").or_insert_with(|| warning.into());
+        }
+        self.put_with(puts, 0, cause.keep.map(|keep| (keep, cause.answer.unwrap_or(&decided.answer))))?;
         for changed in decided.changed.iter().filter(|changed| changed.task.status.is_terminal()) {
             self.archive_or_say(&changed.task.id);
         }
@@ -282,7 +302,17 @@ impl Store {
     }
 
     /// Writes changes that belong together: first all of them to the journal, then each to its file.
-    pub(super) fn put(&mut self, mut puts: Vec<Put>, round: usize) -> Result<(), Error> {
+    pub(super) fn put(&mut self, puts: Vec<Put>, round: usize) -> Result<(), Error> {
+        self.put_with(puts, round, None)
+    }
+
+    /// Like [`Store::put`], with the answer to whoever asked for the changes.
+    fn put_with(
+        &mut self,
+        mut puts: Vec<Put>,
+        round: usize,
+        answer: Option<(&Keep, &Map<String, Value>)>,
+    ) -> Result<(), Error> {
         if puts.is_empty() {
             return Ok(());
         }
@@ -319,11 +349,17 @@ impl Store {
             }
             planned.push((draft, versions));
         }
+        if let Some((keep, answer)) = answer {
+            keep.put(&mut transaction, answer)?;
+        }
         let asked = self.parts.journal.submit(transaction)?;
         // Both disks' work at once: the journal flushes on its own thread meanwhile.
         let flushed: Vec<io::Result<()>> =
             planned.iter().map(|(draft, _)| draft.as_ref().map_or(Ok(()), Draft::flush)).collect();
         self.seq = asked.wait()?;
+        if let Some((keep, _)) = answer {
+            keep.kept();
+        }
         for put in &mut puts {
             for event in put.told.drain(..) {
                 self.tell(event);

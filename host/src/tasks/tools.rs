@@ -2,6 +2,8 @@
 
 mod arguments;
 
+use std::sync::Arc;
+
 use chela_taskfile::{Blocked, Priority, Status, Task, is_good_id, one_line};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -9,9 +11,11 @@ use serde_json::{Map, Value, json};
 use super::machine::{Approval, Op};
 use super::milestones::Edit;
 use super::plans::Verdict;
+use super::store::Cause;
 use super::{Error, Handle, Refused, View, blocking};
 use crate::id::{self, AgentId};
 use crate::lineage::Lineage;
+use crate::results::Keep;
 use crate::schema::Schema;
 use arguments::*;
 
@@ -90,16 +94,18 @@ impl Handle {
     }
 
     /// Runs a tool of [`TOOLS`] for an agent. The arguments have passed the tool's schema; `warnings` are those of the guards.
+    /// With `keep` the answer is in the journal with the change, or the same call again changes nothing more.
     pub async fn run_tool(
         &self,
         agent: &AgentId,
         tool: &str,
         args: Map<String, Value>,
         warnings: Vec<String>,
+        keep: Option<Arc<Keep>>,
         lineage: impl FnOnce(Option<String>) -> Lineage + Send + 'static,
     ) -> Result<Map<String, Value>, Error> {
         let (handle, agent, tool) = (self.clone(), agent.clone(), tool.to_owned());
-        blocking(move || handle.run(&agent, &tool, args, warnings, lineage)).await
+        blocking(move || handle.run(&agent, &tool, args, warnings, keep.as_deref(), lineage)).await
     }
 
     fn run(
@@ -108,9 +114,14 @@ impl Handle {
         tool: &str,
         args: Map<String, Value>,
         warnings: Vec<String>,
+        keep: Option<&Keep>,
         lineage: impl FnOnce(Option<String>) -> Lineage,
     ) -> Result<Map<String, Value>, Error> {
-        let done = |op: Op| self.act(agent, op).map(|decided| decided.answer);
+        // A completion has them in its answer by itself.
+        let warning = (tool != "task_complete" && !warnings.is_empty()).then(|| warnings.join("; "));
+        let cause = Cause { keep, warning: warning.as_deref(), answer: None };
+        let key = keep.map(Keep::key);
+        let done = |op: Op| self.act_for(agent, op, &cause).map(|decided| decided.answer);
         let own = |id: Option<String>| id.map(|id| self.own_open(agent, &id).map(|view| view.id.clone())).transpose();
         match tool {
             "task_start" => {
@@ -157,7 +168,7 @@ impl Handle {
                 let args: Approve = parse(args)?;
                 let view = self.open(&args.task_id).ok_or_else(|| unknown(&args.task_id))?;
                 let op = Op::Approve { task: args.task_id, by: agent.to_string() };
-                self.act(&view.agent, op).map(|decided| decided.answer)
+                self.act_for(&view.agent, op, &cause).map(|decided| decided.answer)
             }
             "task_list" => self.list(agent, parse(args)?),
             "task_status" => {
@@ -174,7 +185,7 @@ impl Handle {
                 let mut task = self.new_task(agent, args, lineage)?;
                 task.assignee = assignee.as_ref().map(AgentId::to_string);
                 let op = Op::AddToBacklog(Box::new(task));
-                self.act(assignee.as_ref().unwrap_or(agent), op).map(|decided| decided.answer)
+                self.act_for(assignee.as_ref().unwrap_or(agent), op, &cause).map(|decided| decided.answer)
             }
             "task_backlog_pick" => {
                 let args: BacklogPick = parse(args)?;
@@ -182,19 +193,19 @@ impl Handle {
             }
             "plan_submit" => {
                 let args: PlanSubmit = parse(args)?;
-                self.submit_plan(agent, args.task_id, &args.body)
+                self.submit_plan(agent, args.task_id, &args.body, key)
             }
             "plan_approve" => {
                 let args: PlanApprove = parse(args)?;
-                self.decide_plan(&args.plan_id, Verdict::Approve, agent)
+                self.decide_plan(&args.plan_id, Verdict::Approve, agent, key)
             }
             "plan_reject" => {
                 let args: PlanReject = parse(args)?;
-                self.decide_plan(&args.plan_id, Verdict::Reject { reason: args.reason }, agent)
+                self.decide_plan(&args.plan_id, Verdict::Reject { reason: args.reason }, agent, key)
             }
             "milestone_list" => self.milestones().map(crate::bus::data),
             "todo_list" => self.todos().map(crate::bus::data),
-            other => self.edit_lists(edit_of(other, args)?),
+            other => self.edit_lists(edit_of(other, args)?, key),
         }
     }
 
@@ -205,7 +216,7 @@ impl Handle {
     }
 
     /// An open task that is the agent's own.
-    pub(super) fn own_open(&self, agent: &AgentId, id: &str) -> Result<std::sync::Arc<View>, Error> {
+    pub(super) fn own_open(&self, agent: &AgentId, id: &str) -> Result<Arc<View>, Error> {
         if !is_good_id(id) {
             return Err(Refused::BadId(id.chars().take(128).collect()).into());
         }

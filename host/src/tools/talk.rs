@@ -158,6 +158,7 @@ async fn send(options: &Options, call: &Call, send: Send) -> Result<Map<String, 
     let wait = send.timeout_seconds.unwrap_or(WAIT_S);
     let asked = jobs::Send {
         from: call.session.clone(),
+        key: key_of(call)?,
         cause: call.run.as_ref().map(cause),
         target,
         to_agent,
@@ -195,6 +196,7 @@ async fn spawn(options: &Options, call: &Call, spawn: Spawn) -> Result<Map<Strin
     };
     let asked = jobs::Spawn {
         from: call.session.clone(),
+        key: key_of(call)?,
         cause: call.run.as_ref().map(cause),
         agent,
         task: spawn.task,
@@ -210,7 +212,16 @@ async fn spawn(options: &Options, call: &Call, spawn: Spawn) -> Result<Map<Strin
 }
 
 fn cause(run: &super::InRun) -> Cause {
-    Cause { run: run.run.clone(), call: run.call.clone(), chain: run.chain.clone(), part: run.part.clone() }
+    Cause { chain: run.chain.clone(), part: run.part.clone() }
+}
+
+/// What tells that a call was made before: its place in a run, or the key that a program gives.
+fn key_of(call: &Call) -> Result<Option<String>, Refused> {
+    match (&call.run, &call.key) {
+        (Some(run), _) => Ok(Some(format!("{}:{}", run.run, run.call))),
+        (None, Some(key)) => Ok(Some(crate::results::Key::given(key).map_err(Refused::said)?.digits())),
+        (None, None) => Ok(None),
+    }
 }
 
 fn told(begun: &Begun, status: &str, rest: Value) -> Map<String, Value> {

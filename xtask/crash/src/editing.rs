@@ -58,8 +58,7 @@ pub async fn run(app: &App, dir: &StateDir, duration: Duration) -> Result<Edited
     let session = SessionKey::parse(AGENT)?;
     let call = move |tool: &str, args: Value| {
         let (tools, session) = (tools.clone(), session.clone());
-        let call =
-            Call { tool: tool.to_owned(), args: args.as_object().cloned().unwrap_or_default(), session, run: None };
+        let call = Call::of_caller(tool, args.as_object().cloned().unwrap_or_default(), session);
         async move {
             let answer = tools.invoke(call).await.map_err(|error| anyhow::anyhow!("{error}"))?;
             ensure!(answer["success"] == json!(true), "{}", Value::Object(answer.clone()));

@@ -165,13 +165,21 @@ fn what_is_said_about_messages_between_agents_is_taken_over() {
         "{ session: { agentToAgent: { maxPingPongTurns: 3 }, scope: 'x' }, tools: { agentToAgent: { enabled: false, allow: ['Eden', 'se*', 7, '../x'] } } }",
     );
     assert_eq!(old.exchange.max_ping_pong_turns, 3);
-    assert_eq!((old.agent_to_agent.enabled, &old.agent_to_agent.allow), (false, &vec![Allow("eden".into()), Allow("se*".into())]));
+    assert_eq!(
+        (old.agent_to_agent.enabled, &old.agent_to_agent.allow),
+        (false, &vec![Allow("eden".into()), Allow("se*".into())])
+    );
     let (ignored, _) = paths(&old);
     assert_eq!(ignored, ["session.scope", "tools.agentToAgent.allow[2]", "tools.agentToAgent.allow[3]"]);
     let config = crate::config::parse(&old.to_text(Some("a-token-of-enough-length"))).expect("a good configuration");
     assert_eq!(config.session.agent_to_agent.max_ping_pong_turns, 3);
-    let wrong = read("{ session: { agentToAgent: { maxPingPongTurns: 'x' } }, tools: { agentToAgent: { enabled: 1, allow: {} } } }");
-    assert_eq!(paths(&wrong).1, ["session.agentToAgent.maxPingPongTurns", "tools.agentToAgent.enabled", "tools.agentToAgent.allow"]);
+    let wrong = read(
+        "{ session: { agentToAgent: { maxPingPongTurns: 'x' } }, tools: { agentToAgent: { enabled: 1, allow: {} } } }",
+    );
+    assert_eq!(
+        paths(&wrong).1,
+        ["session.agentToAgent.maxPingPongTurns", "tools.agentToAgent.enabled", "tools.agentToAgent.allow"]
+    );
 }
 
 #[test]

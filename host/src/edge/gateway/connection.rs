@@ -36,8 +36,9 @@ const REQUESTS_MAX: usize = 512;
 const ROUND: usize = 64;
 /// How long a close waits for the other side's.
 const GOODBYE: Duration = Duration::from_secs(1);
+const TOO_MUCH: &str = "more than 65536 bytes before connect";
 /// The protocol's bound on the reason of a close.
-const REASON_BYTES_MAX: usize = 123;
+pub(super) const REASON_BYTES_MAX: usize = 123;
 
 type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 type Done = (Option<String>, Result<Reply, ErrorShape>);
@@ -142,7 +143,7 @@ async fn come_in(
 
 /// The first frame, which must be a request.
 async fn first_request(socket: &mut Socket, allowance: &Allowance) -> Result<Request, End> {
-    let too_large = || End::Close(CloseCode::Size, "more than 65536 bytes before connect".into());
+    let too_large = || End::Close(CloseCode::Size, TOO_MUCH.into());
     loop {
         let bytes = match socket.next().await {
             Some(Ok(Message::Text(text))) => text.as_bytes().to_vec(),
@@ -153,16 +154,19 @@ async fn first_request(socket: &mut Socket, allowance: &Allowance) -> Result<Req
             Some(Ok(Message::Close(_))) => return Err(End::Closed),
             None | Some(Err(_)) => return Err(End::Gone),
         };
-        if bytes.len() > BEFORE_CONNECT_BYTES_MAX {
-            return Err(too_large());
-        }
-        let Ok(value) = serde_json::from_slice::<Value>(&bytes) else {
-            return Err(End::Close(CloseCode::Normal, String::new()));
-        };
-        let framed = value["type"] == "req" && value["id"].is_string();
-        let request = framed.then(|| api::request_of(value).ok()).flatten();
-        return request.ok_or(End::Close(CloseCode::Policy, "invalid request frame".into()));
+        return first_of(&bytes).map_err(|(code, reason)| End::Close(code, reason.into()));
     }
+}
+
+/// What the first frame asks for; if it is no request, how the connection ends.
+pub(super) fn first_of(bytes: &[u8]) -> Result<Request, (CloseCode, &'static str)> {
+    if bytes.len() > BEFORE_CONNECT_BYTES_MAX {
+        return Err((CloseCode::Size, TOO_MUCH));
+    }
+    let value: Value = serde_json::from_slice(bytes).map_err(|_| (CloseCode::Normal, ""))?;
+    let framed = value["type"] == "req" && value["id"].is_string();
+    let request = framed.then(|| api::request_of(value).ok()).flatten();
+    request.ok_or((CloseCode::Policy, "invalid request frame"))
 }
 
 async fn send(socket: &mut Socket, message: Message) -> Result<(), End> {
@@ -268,22 +272,26 @@ impl<'a> Connection<'a> {
     /// A frame came in: it is answered, or its request is under way.
     async fn take(&mut self, bytes: &[u8]) -> Result<(), End> {
         let context = self.context;
-        let request = match api::decode(bytes) {
-            Ok(request) => request,
-            Err((id, error)) => return self.answer((id, Err(*error))).await,
+        let decoded = api::decode(bytes);
+        let (id, named) = match &decoded {
+            Ok(request) => (request.id.clone(), shown(&request.method)),
+            Err((id, _)) => (id.clone(), "a frame that is no request".into()),
         };
-        let id = request.id.clone();
         let limits = &context.settings.current().config.limits;
         let quota = limiter::requests_quota(limits);
         if let Err(wait) = context.limiters.requests.take(self.caller.client.0.ip(), quota, context.clock.elapsed()) {
             context.metrics.refused("rate");
-            let mut error = ErrorShape::unavailable(format!("rate limit exceeded for {}", shown(&request.method)));
+            let mut error = ErrorShape::unavailable(format!("rate limit exceeded for {named}"));
             error.retry_after_ms = Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1));
             self.answer((id, Err(error))).await?;
             // What it sends meanwhile waits in its own socket.
             context.clock.sleep(wait.min(Duration::from_secs(1))).await;
             return Ok(());
         }
+        let request = match decoded {
+            Ok(request) => request,
+            Err((id, error)) => return self.answer((id, Err(*error))).await,
+        };
         if request.method == "connect" {
             return self.answer((id, Err(ErrorShape::invalid("connect: this connection is connected already")))).await;
         }
