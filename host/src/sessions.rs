@@ -2,6 +2,7 @@
 //! Owns the transcripts and the records of messages and runs. Keeps true: an accepted message is in the journal before anybody hears of it,
 //! runs in the order of acceptance, and ends once; the same key gives the same answer. Never: asks a model or calls a tool.
 
+mod accept;
 mod lanes;
 mod record;
 mod rows;

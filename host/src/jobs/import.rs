@@ -54,8 +54,12 @@ impl Handle {
     /// Goes on with every job that has not ended.
     pub(super) async fn resume(&self, resumed: Resumed) {
         let Resumed { mut jobs, untold, late } = resumed;
-        for event in untold {
-            emit(&self.0, event);
+        if !untold.is_empty() {
+            untold.into_iter().for_each(|event| emit(&self.0, event));
+            // The next step of a job takes their place in its record: they must be in the log before.
+            if let Err(error) = self.0.options.bus.flushed().await {
+                tracing::error!(error = &error as &dyn std::error::Error, "events of jobs are not in the log");
+            }
         }
         let (dir, known) = (self.0.options.dir.jobs(), self.0.state().made_at.keys().cloned().collect());
         let foreign = tokio::task::spawn_blocking(move || foreign(&dir, &known)).await.unwrap_or_default();

@@ -106,7 +106,7 @@ pub(super) fn put_told(transaction: &mut Transaction, seq: u64) -> Result<(), jo
 }
 
 /// The event of something that happened to a job, known by the step that caused it when it comes twice.
-pub(super) fn event(job: &Job, nth: usize, happened: Happened, now: Timestamp) -> Event {
+pub(super) fn event(job: &Job, nth: usize, happened: Happened, now: Timestamp) -> crate::event::Event {
     let kind = match happened.what {
         What::Send => Kind::A2aSend,
         What::Response => Kind::A2aResponse,

@@ -1,8 +1,9 @@
-//! The journal and the event log on a simulated disk: thousands of seeds without a broken promise, and every known mistake found within
-//! them. `CHELA_SEED=7` runs one seed of both alone; `CHELA_SEEDS` and `CHELA_FROM` choose how many and which. On a failure the seed and
+//! The journal, the event log and the jobs between agents on a simulated disk: thousands of seeds without a broken promise, and every known mistake found within
+//! them. `CHELA_SEED=7` runs one seed of each alone; `CHELA_SEEDS` and `CHELA_FROM` choose how many and which. On a failure the seed and
 //! everything that was derived from it are printed.
 
 mod damage;
+mod jobs;
 mod model;
 mod plan;
 mod segments;
@@ -15,6 +16,7 @@ use std::time::Instant;
 
 use chela_storage::simulation::Mutant;
 
+use jobs::Mistake;
 use tally::Tally;
 
 const THREADS: u64 = 2;
@@ -44,6 +46,15 @@ const LOG: Workload = Workload {
     run: segments::run,
     plan: |seed| format!("{:#?}", segments::Plan::of(seed)),
     happens: &segments::HAPPENS,
+};
+
+/// Jobs and their turns, as the journal keeps them.
+const JOBS: Workload = Workload {
+    name: "jobs",
+    seeds: 20_000,
+    run: |seed, mutant| jobs::run(seed, mutant, None),
+    plan: |seed| format!("{:#?}", plan::Plan::of(seed)),
+    happens: &jobs::HAPPENS,
 };
 
 fn setting(name: &str) -> Option<u64> {
@@ -104,18 +115,22 @@ impl Workload {
     }
 }
 
-/// All seeds of the journal, and half as many of the log.
+/// All seeds of the journal and of the jobs, and half as many of the log. `CHELA_PART=jobs` runs one of the three.
 #[test]
 fn no_seed_breaks_a_promise() {
     if let Some(seed) = setting("CHELA_SEED") {
         JOURNAL.run_one(seed);
         LOG.run_one(seed);
+        JOBS.run_one(seed);
         return;
     }
     let (from, count) = (setting("CHELA_FROM").unwrap_or(0), setting("CHELA_SEEDS").unwrap_or(JOURNAL.seeds));
-    let parts = [(JOURNAL, count), (LOG, count.div_ceil(JOURNAL.seeds / LOG.seeds))];
+    let parts = [(JOURNAL, count), (LOG, count.div_ceil(JOURNAL.seeds / LOG.seeds)), (JOBS, count)];
+    let wanted = std::env::var("CHELA_PART").ok();
     let begun = Instant::now();
-    let outcomes = parts.map(|(workload, count)| (workload, count, workload.run_all(from, count, None)));
+    let chosen = parts.into_iter().filter(|(workload, _)| wanted.as_deref().is_none_or(|name| name == workload.name));
+    let outcomes: Vec<_> =
+        chosen.map(|(workload, count)| (workload, count, workload.run_all(from, count, None))).collect();
     let seconds = begun.elapsed().as_secs_f64();
     let sum =
         |what: &str| outcomes.iter().flat_map(|(_, _, outcome)| outcome).map(|tally| tally.get(what)).sum::<u64>();
@@ -174,4 +189,21 @@ fn a_swallowed_error_of_a_flush_is_caught() {
 #[test]
 fn dropping_the_old_file_before_the_new_is_durable_is_caught() {
     JOURNAL.assert_caught(Mutant::OldDroppedFirst);
+}
+
+#[test]
+fn mistakes_of_the_one_who_drives_jobs_are_caught() {
+    for mistake in Mistake::ALL {
+        let caught =
+            (0..JOBS.seeds).find_map(|seed| jobs::run(seed, None, Some(mistake)).err().map(|said| (seed, said)));
+        let (seed, said) = caught.unwrap_or_else(|| panic!("{mistake:?} was not caught within {} seeds", JOBS.seeds));
+        println!("{mistake:?} is caught at seed {seed}: {said}");
+    }
+}
+
+#[test]
+fn what_breaks_the_journal_breaks_jobs() {
+    for mutant in [Mutant::NoFileSync, Mutant::NoDirectorySync, Mutant::AckBeforeSync] {
+        JOBS.assert_caught(mutant);
+    }
 }
