@@ -8,6 +8,7 @@ mod cases {
     mod cli;
     mod config;
     mod crash_events;
+    mod crash_jobs;
     mod docs;
     mod edge;
     mod frozen;

@@ -253,6 +253,21 @@ impl Handle {
         self.0.files.stop().await;
     }
 
+    /// Jobs that have not ended and go on.
+    pub fn under_way(&self) -> usize {
+        self.0.state().open.len()
+    }
+
+    /// Waits until a job has ended.
+    pub async fn ended(&self, id: &str) -> Result<Option<Arc<Job>>, Error> {
+        let open = self.0.state().open.get(id).cloned();
+        if let Some(open) = open {
+            // A driver that lets go of its job does so with the gateway.
+            let _ = open.job.subscribe().wait_for(|job| job.status.is_terminal()).await;
+        }
+        self.get(id).await
+    }
+
     /// A job as it stands.
     pub async fn get(&self, id: &str) -> Result<Option<Arc<Job>>, Error> {
         let open = self.0.state().open.get(id).map(|open| open.now());

@@ -53,6 +53,14 @@ fn chosen(config: &Config, named: &ModelRef) -> Result<Chosen, Error> {
     Ok(Chosen { provider_name: name.to_owned(), provider: provider.clone(), model })
 }
 
+/// Who asks a model.
+#[derive(Clone, Copy)]
+pub struct Asker<'a> {
+    pub agent: &'a str,
+    /// Names the question: asked again after a crash, it has the same.
+    pub key: &'a str,
+}
+
 /// What is heard while a model answers.
 pub enum Heard {
     Delta(Delta),
@@ -80,7 +88,7 @@ impl Handle {
     pub async fn ask(
         &self,
         chosen: &Chosen,
-        agent: &str,
+        asker: Asker<'_>,
         request: &Request,
         hear: &mut (dyn FnMut(Heard) + Send),
     ) -> Result<Answer, Failure> {
@@ -91,7 +99,7 @@ impl Handle {
                 began = true;
                 hear(Heard::Delta(delta));
             };
-            let failure = match self.once(chosen, agent, request, failures, &mut heard).await {
+            let failure = match self.once(chosen, asker, request, failures, &mut heard).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -111,7 +119,7 @@ impl Handle {
     async fn once(
         &self,
         chosen: &Chosen,
-        agent: &str,
+        asker: Asker<'_>,
         request: &Request,
         failures: u32,
         hear: &mut (dyn FnMut(Delta) + Send),
@@ -124,7 +132,7 @@ impl Handle {
                 let path = chosen.provider.script.as_ref().map(|path| shared.dir.path().join(path));
                 let script =
                     shared.scripts.get(path.as_deref()).map_err(|said| Failure::new(FailureKind::Invalid, said))?;
-                let scripted = script.answer_after(agent, request, failures);
+                let scripted = script.answer_after(asker.agent, request, failures);
                 if scripted.delay_ms > 0 {
                     shared.clock.sleep(Duration::from_millis(scripted.delay_ms)).await;
                 }
@@ -138,7 +146,7 @@ impl Handle {
             })?,
             None => String::new(),
         };
-        let asked = shared.http.ask(&shared.clock, &chosen.provider, wire, &key, request, hear).await;
+        let asked = shared.http.ask(&shared.clock, &chosen.provider, wire, (&key, asker.key), request, hear).await;
         asked.map_err(|mut failure| {
             // Providers repeat what they were sent, and not every key looks like one.
             if !key.is_empty() {

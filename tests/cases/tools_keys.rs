@@ -30,7 +30,7 @@ fn a_key_gives_the_same_answer_and_acts_once_over_a_restart() {
         keyed("eden", "milestone_create", "d", &json!({ "title": "moon" })),
         keyed("eden", "plan_submit", "e", &json!({ "body": "first this, then that" })),
         keyed("eden", "files_write", "f", &json!({ "path": "a.md", "content": "a" })),
-        keyed("eden", "sessions_send", "g", &json!({ "agentId": "seum", "message": "hello" })),
+        keyed("eden", "sessions_send", "g", &json!({ "agentId": "seum", "message": "[NOTIFICATION] hello" })),
         keyed("eden", "task_resume", "h", &json!({ "task_id": "task_none" })),
     ];
     let first: Vec<Value> = calls.iter().map(|call| details(&host, call)).collect();

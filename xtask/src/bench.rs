@@ -16,6 +16,8 @@ pub enum Area {
     Plugins,
     /// What an emit costs, what the index costs and gives, and how many may follow
     Events,
+    /// What a flow between agents costs: made, taken up after a restart, turn by turn
+    Jobs,
     /// What a change of a task costs, ten thousand of them, and edits from all sides
     Tasks,
 }
@@ -26,6 +28,7 @@ pub fn run(area: Area, json: bool) -> Result<()> {
         Area::Gateway => gateway::run(&binary)?,
         Area::Plugins => plugins::run(&binary)?,
         Area::Events => plugins::inside(&binary, "events")?.into(),
+        Area::Jobs => plugins::inside(&binary, "jobs")?.into(),
         Area::Tasks => plugins::inside(&binary, "tasks")?.into(),
     };
     if json {

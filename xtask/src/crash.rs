@@ -7,24 +7,33 @@ use clap::ValueEnum;
 use serde_json::{Map, Value};
 
 use crate::cargo::{Profile, build_host, cargo, succeed, target};
+use crate::simulate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Area {
     /// The event log and its index, while several threads emit
     Events,
+    /// Flows between agents, while two hundred of them are under way; with power cuts and the simulation of the disk
+    Jobs,
 }
 
 #[derive(clap::Args)]
 pub struct Arguments {
     #[arg(value_enum)]
     area: Area,
-    /// How often
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
-    kills: u32,
+    /// How often; 200 for events and 500 for jobs if left out
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    kills: Option<u32>,
+    /// Power cuts, of jobs alone; left out where this machine has no loop devices
+    #[arg(long, default_value_t = 20)]
+    cuts: u32,
+    /// Seeds of the simulated disk, of jobs alone
+    #[arg(long, default_value_t = 100_000)]
+    seeds: u64,
     /// Decides when each kill falls
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object: kills, acknowledged, lost, doubled, out_of_order, torn, index_differs, seconds and more
+    /// Print one JSON object: kills, lost and more
     #[arg(long)]
     json: bool,
 }
@@ -33,18 +42,28 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let binary = build_host(Profile::Release)?;
     succeed(cargo().args(["build", "--release", "--package", "chela-crash"]))?;
     let mut command = Command::new(binary.with_file_name("chela-crash"));
-    match arguments.area {
-        Area::Events => command.arg("events"),
+    let kills = match arguments.area {
+        Area::Events => {
+            command.arg("events");
+            arguments.kills.unwrap_or(200)
+        }
+        Area::Jobs => {
+            command.arg("jobs").arg("--cuts").arg(arguments.cuts.to_string());
+            arguments.kills.unwrap_or(500)
+        }
     };
-    command.arg("--kills").arg(arguments.kills.to_string()).arg("--seed").arg(arguments.seed.to_string());
+    command.arg("--kills").arg(kills.to_string()).arg("--seed").arg(arguments.seed.to_string());
     // Not below a temporary directory, which may be one of memory: there a flush is nothing.
     command.arg("--chela").arg(&binary).arg("--below").arg(target().join("crash"));
     let output = command.stderr(Stdio::inherit()).output().context("cannot run chela-crash")?;
     let text = String::from_utf8_lossy(&output.stdout);
+    let mut figures: Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
+    if arguments.area == Area::Jobs && output.status.success() {
+        figures.extend(simulate::jobs(arguments.seeds)?);
+    }
     if arguments.json {
-        print!("{text}");
+        println!("{}", Value::Object(figures));
     } else {
-        let figures: Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
         figures.iter().for_each(|(name, value)| println!("{name:<28} {value}"));
     }
     if !output.status.success() {

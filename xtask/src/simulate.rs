@@ -4,6 +4,7 @@
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value, json};
 
 use crate::cargo::cargo;
 
@@ -25,4 +26,23 @@ pub fn run(seeds: u64, from: u64) -> Result<()> {
         bail!("the simulation did not pass:\n{text}");
     }
     Ok(())
+}
+
+/// The seeds of jobs alone, and the mistakes that must be caught: `sim_seeds`, `sim_violations`, `mutants`, `mutants_caught`.
+pub fn jobs(seeds: u64) -> Result<Map<String, Value>> {
+    let mut command = cargo();
+    command.args(["test", "--release"]).args(PACKAGE);
+    command.args(["--", "--nocapture", "no_seed_breaks_a_promise", "mistakes_of_the_one_who_drives_jobs"]);
+    command.env_remove("CHELA_SEED").env("CHELA_SEEDS", seeds.to_string()).env("CHELA_PART", "jobs");
+    let output = command.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let caught = text.lines().filter(|line| line.contains(" is caught at seed ")).count();
+    let violations = text.lines().find(|line| line.starts_with("{\"seeds\""));
+    let violations = violations.and_then(|line| serde_json::from_str::<Value>(line).ok());
+    let violations = violations.map_or(Value::Null, |figures| figures["lost"].clone());
+    if !output.status.success() {
+        bail!("the simulation of jobs did not pass:\n{text}");
+    }
+    let figures = json!({ "sim_seeds": seeds, "sim_violations": violations, "mutants": 3, "mutants_caught": caught });
+    Ok(figures.as_object().cloned().unwrap_or_default())
 }

@@ -47,6 +47,7 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
             "chela-taskfile",
             "chela-model",
             "chela-json5",
+            "chela-flow",
             "chela-tests",
             "xtask",
             "chela-crash",

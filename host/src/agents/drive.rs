@@ -9,7 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::voice::Voice;
 use super::{Shared, prompt};
 use crate::config::{Agent, RunLimits};
-use crate::models::{self, Chosen, Heard};
+use crate::models::{self, Asker, Chosen, Heard};
 use crate::sessions::{self, Status, Step, Sum, Turn, Wrong, stop_word};
 use crate::settings::Settings;
 
@@ -180,7 +180,9 @@ impl Run<'_> {
                 tools: toolbox.shown.clone(),
                 max_tokens: model.model.max_tokens,
             };
-            let (answer, by) = self.ask(agent, &chosen, &model, request).await?;
+            let question = format!("{}:{}", turn.id(), self.sum.answers);
+            let (answer, by) =
+                self.ask(Asker { agent: agent.id.as_ref(), key: &question }, &chosen, &model, request).await?;
             Self::check_size(&answer)?;
             if by.model != model.model || by.provider_name != model.provider_name {
                 room = prompt::room_for_talk(&by.model, &system, &toolbox.shown);
@@ -201,7 +203,7 @@ impl Run<'_> {
     /// Asks the model, then those to fall back to.
     async fn ask(
         &mut self,
-        agent: &Agent,
+        asker: Asker<'_>,
         chosen: &[Chosen],
         current: &Chosen,
         request: impl Fn(&Chosen) -> Request,
@@ -221,7 +223,7 @@ impl Run<'_> {
                 Heard::Again => voice.again(),
             };
             let request = request(model);
-            match self.shared.options.models.ask(model, agent.id.as_ref(), &request, &mut hear).await {
+            match self.shared.options.models.ask(model, asker, &request, &mut hear).await {
                 Ok(answer) => {
                     self.count(&answer);
                     // Not every provider counts, and compaction relies on it.
@@ -230,7 +232,7 @@ impl Run<'_> {
                     return Ok((answer, model.clone()));
                 }
                 Err(failure) => {
-                    tracing::warn!(agent = %agent.id, provider = model.provider_name, model = model.model.id, %failure, "a model did not answer");
+                    tracing::warn!(agent = asker.agent, provider = model.provider_name, model = model.model.id, %failure, "a model did not answer");
                     last = Some(failure);
                 }
             }
@@ -322,7 +324,9 @@ impl Run<'_> {
             max_tokens: SUMMARY_TOKENS,
         };
         let mut unheard = |_: Heard| {};
-        let answer = match self.shared.options.models.ask(model, agent.id.as_ref(), &request, &mut unheard).await {
+        let question = format!("{}:summary", turn.id());
+        let asker = Asker { agent: agent.id.as_ref(), key: &question };
+        let answer = match self.shared.options.models.ask(model, asker, &request, &mut unheard).await {
             Ok(answer) => answer,
             Err(failure) => {
                 // The oldest exchanges are left out instead.

@@ -42,14 +42,14 @@ impl Http {
         clock: &Clock,
         provider: &Provider,
         wire: Wire,
-        key: &str,
+        keys: (&str, &str),
         request: &Request,
         hear: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Failure> {
         let client = self.0.as_ref().map_err(|said| Failure::new(FailureKind::Invalid, said))?;
         let begin = Duration::from_millis(provider.begin_timeout_ms);
         let silence = Duration::from_millis(provider.silence_timeout_ms);
-        let sent = client.request(http_request(provider, wire, key, request)?);
+        let sent = client.request(http_request(provider, wire, keys, request)?);
         let response = within(clock, begin, "begin its answer", sent).await?.map_err(|error| {
             Failure::new(FailureKind::Broken, format!("the provider cannot be reached: {}", chain(&error)))
         })?;
@@ -77,7 +77,7 @@ impl Http {
 fn http_request(
     provider: &Provider,
     wire: Wire,
-    key: &str,
+    (key, question): (&str, &str),
     request: &Request,
 ) -> Result<hyper::Request<Full<Bytes>>, Failure> {
     let base = provider.base_url.as_deref().unwrap_or(match wire {
@@ -87,6 +87,10 @@ fn http_request(
     let mut http = hyper::Request::post(format!("{}{}", base.trim_end_matches('/'), wire.path()));
     for (name, value) in wire.headers(key) {
         http = http.header(name, value);
+    }
+    // Providers that know it answer a repeated question once.
+    if let Ok(question) = header::HeaderValue::from_str(question) {
+        http = http.header("idempotency-key", question);
     }
     // Neither the address nor the key belongs into what is said of it.
     http.body(Full::new(Bytes::from(wire.body(request))))

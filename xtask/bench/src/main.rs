@@ -2,6 +2,7 @@
 
 mod events;
 mod gateway;
+mod jobs;
 mod plugins;
 mod tasks;
 mod traffic;
@@ -19,6 +20,7 @@ fn main() -> Result<()> {
         Some("plugins") => plugins::run(&binary, guests.as_deref())?,
         Some("events") => events::run(&binary)?,
         Some("tasks") => tasks::run(&binary)?,
+        Some("jobs") => jobs::run(&binary)?,
         Some("traffic") => traffic::run(&binary)?,
         // Here the second argument is an address.
         Some("hold") => {

@@ -30,8 +30,7 @@ const IN_FLIGHT: usize = 32;
 const CONNECTIONS: usize = 64;
 const SESSIONS: usize = 100;
 /// Each session sends so often, for so long.
-const EVERY: Duration = Duration::from_millis(500);
-const RUNS_FOR: Duration = Duration::from_secs(15);
+const RUNS: Schedule = Schedule { parties: SESSIONS, every: Duration::from_millis(500), time: Duration::from_secs(15) };
 
 pub fn run(binary: &Path) -> Result<Value> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -68,7 +67,7 @@ async fn measure(binary: &Path) -> Result<Value> {
         eprintln!("requests over {connections} connections: {figures}");
     }
 
-    let mut commits = commits().await?;
+    let mut commits = two_commits(RUNS).await?;
     let mut runs = runs(&app).await?;
     figures["two_commits_p50_ms"] = json!(millis(&mut commits, 0.5));
     figures["two_commits_p99_ms"] = json!(millis(&mut commits, 0.99));
@@ -170,13 +169,13 @@ where
     Ok(total as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Two commits one after the other, as often and by as many as the runs below.
-async fn commits() -> Result<Vec<Duration>> {
+/// Two commits one after the other, on a schedule.
+pub async fn two_commits(schedule: Schedule) -> Result<Vec<Duration>> {
     let temp = tempfile::tempdir()?;
     let dir = StateDir::new(temp.path());
     let journal = journal::Opened::open(&dir)?.start()?;
     let body = json!({ "text": "x".repeat(600) });
-    on_schedule(move |nth| {
+    let work = move |nth: usize| {
         let (journal, body) = (journal.clone(), body.clone());
         async move {
             for part in 0..2 {
@@ -186,14 +185,14 @@ async fn commits() -> Result<Vec<Duration>> {
             }
             anyhow::Ok(())
         }
-    })
-    .await
+    };
+    schedule.run(work).await
 }
 
 /// Messages to a hundred sessions, from their acceptance to their end.
 async fn runs(app: &chela::app::App) -> Result<Vec<Duration>> {
     let sessions = app.sessions().clone();
-    on_schedule(move |nth| {
+    let work = move |nth: usize| {
         let sessions = sessions.clone();
         async move {
             let agent = "seum".parse().map_err(|error| anyhow!("{error}"))?;
@@ -204,40 +203,49 @@ async fn runs(app: &chela::app::App) -> Result<Vec<Duration>> {
             sessions.ended(&receipt.run).await.map_err(|error| anyhow!("{error}"))?;
             Ok(())
         }
-    })
-    .await
+    };
+    RUNS.run(work).await
 }
 
-/// Does something once in every interval for each of a hundred, spread evenly, and tells how long each took.
-async fn on_schedule<F>(work: impl Fn(usize) -> F + Clone + Send + 'static) -> Result<Vec<Duration>>
-where
-    F: Future<Output = Result<()>> + Send + 'static,
-{
-    let started = tokio::time::Instant::now();
-    let mut tasks = VecDeque::new();
-    for session in 0..SESSIONS {
-        let work = work.clone();
-        tasks.push_back(tokio::spawn(async move {
-            let mut took = Vec::new();
-            let first = started + EVERY.mul_f64(session as f64 / SESSIONS as f64);
-            let mut at = first;
-            let mut round = 0;
-            while at < started + RUNS_FOR {
-                tokio::time::sleep_until(at).await;
-                let begun = Instant::now();
-                work(round * SESSIONS + session).await?;
-                took.push(begun.elapsed());
-                round += 1;
-                at += EVERY;
-            }
-            anyhow::Ok(took)
-        }));
+/// How often something is done, by how many, for how long.
+#[derive(Clone, Copy)]
+pub struct Schedule {
+    pub parties: usize,
+    pub every: Duration,
+    pub time: Duration,
+}
+
+impl Schedule {
+    /// Does something once in every interval for each party, spread evenly, and tells how long each took.
+    pub async fn run<F>(self, work: impl Fn(usize) -> F + Clone + Send + 'static) -> Result<Vec<Duration>>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        let started = tokio::time::Instant::now();
+        let mut tasks = VecDeque::new();
+        for party in 0..self.parties {
+            let work = work.clone();
+            tasks.push_back(tokio::spawn(async move {
+                let mut took = Vec::new();
+                let mut at = started + self.every.mul_f64(party as f64 / self.parties as f64);
+                let mut round = 0;
+                while at < started + self.time {
+                    tokio::time::sleep_until(at).await;
+                    let begun = Instant::now();
+                    work(round * self.parties + party).await?;
+                    took.push(begun.elapsed());
+                    round += 1;
+                    at += self.every;
+                }
+                anyhow::Ok(took)
+            }));
+        }
+        let mut all = Vec::new();
+        for task in tasks {
+            all.extend(task.await??);
+        }
+        Ok(all)
     }
-    let mut all = Vec::new();
-    for task in tasks {
-        all.extend(task.await??);
-    }
-    Ok(all)
 }
 
 /// Opens so many connections to a gateway of its own process and holds them until standard input ends.
