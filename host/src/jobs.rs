@@ -165,6 +165,8 @@ impl Brief {
 #[derive(Default)]
 struct State {
     open: HashMap<String, Arc<Open>>,
+    /// How many of those each work session has.
+    open_in: HashMap<String, usize>,
     /// Every job that is kept, by when it was made.
     all: BTreeMap<(u64, String), Brief>,
     /// When each job was made.
@@ -178,6 +180,24 @@ struct State {
 }
 
 impl State {
+    fn open(&mut self, job: &Job, open: Arc<Open>) {
+        if let Some(work_session) = &job.work_session_id {
+            *self.open_in.entry(work_session.clone()).or_default() += 1;
+        }
+        self.open.insert(job.job_id.clone(), open);
+    }
+
+    fn close(&mut self, id: &str) {
+        let Some(open) = self.open.remove(id) else { return };
+        let Some(work_session) = open.now().work_session_id.clone() else { return };
+        if let Some(count) = self.open_in.get_mut(&work_session) {
+            *count -= 1;
+            if *count == 0 {
+                self.open_in.remove(&work_session);
+            }
+        }
+    }
+
     /// Keeps what is known of a job.
     fn note(&mut self, job: &Job) {
         self.all.insert((job.created_at, job.job_id.clone()), Brief::of(job));

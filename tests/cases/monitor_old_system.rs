@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use support::{TestDir, TestHost};
 use support::events::{expected_of_old_system, old_system};
+use support::{TestDir, TestHost};
 
 /// Its unfinished jobs are left out: this gateway would take them over, and tell of it.
 fn host() -> (TestHost, Value) {

@@ -116,11 +116,11 @@ impl Handle {
         let parent = checked("parentConversationId", asked.parent_conversation_id)?;
         let work_session_id = checked("workSessionId", asked.work_session_id)?;
         let chain = self.chain(config, &asked.from, asked.cause.as_ref(), &target.agent)?;
-        let (lineage, task) = self.lineage(&asked.from, asked.cause.as_ref(), &chain, work_session_id).await;
+        let (lineage, is_known, task) = self.lineage(&asked.from, asked.cause.as_ref(), &chain, work_session_id).await;
         let named = explicit.or_else(|| parent.clone());
         let conversation_id = match named {
             Some(named) => named,
-            None => self.conversation(&lineage.work_session, &asked.from.agent, &target.agent).await,
+            None => self.conversation(&lineage, is_known, &asked.from.agent, &target.agent).await,
         };
         let target = match asked.to_agent && config.slots_of(&target.agent) > 1 {
             // Each conversation is a session of its own, so that several are answered at once.
@@ -184,7 +184,7 @@ impl Handle {
         }
         let work_session_id = checked("workSessionId", asked.work_session_id)?;
         let chain = self.chain(config, &asked.from, asked.cause.as_ref(), &asked.agent)?;
-        let (lineage, task) = self.lineage(&asked.from, asked.cause.as_ref(), &chain, work_session_id).await;
+        let (lineage, _, task) = self.lineage(&asked.from, asked.cause.as_ref(), &chain, work_session_id).await;
         let now = self.0.now();
         let job_id = id::fresh(now).to_string();
         let target = SessionKey::of(asked.agent, &format!("subagent:{job_id}"))
@@ -303,14 +303,14 @@ impl Handle {
         Ok(chain.forward(to.as_ref(), used, &limits, now.0)?)
     }
 
-    /// Which work session a flow belongs to, and which task of the sender it is for.
+    /// Which work session a flow belongs to, whether there may be something of it already, and which task of the sender it is for.
     async fn lineage(
         &self,
         from: &SessionKey,
         cause: Option<&Cause>,
         chain: &Chain,
         explicit: Option<String>,
-    ) -> (Lineage, Option<String>) {
+    ) -> (Lineage, bool, Option<String>) {
         let part = cause.and_then(|cause| cause.part.as_ref());
         let task = self.0.options.tasks.current(&from.agent).filter(|_| !from.is_subagent());
         let of_task = task.as_ref().and_then(|view| view.task.work_session.clone());
@@ -325,18 +325,14 @@ impl Handle {
         };
         let lineage = sources.decide(|_| over, id::fresh(self.0.now()));
         let task = task.filter(|_| of_task.as_deref() == Some(&lineage.work_session)).map(|view| view.id.clone());
-        (lineage, task.or_else(|| part.and_then(|part| part.task_id.clone())))
+        (lineage, known.is_some() && !over, task.or_else(|| part.and_then(|part| part.task_id.clone())))
     }
 
     /// Whether a work session gets no new work. One that nobody knows yet is new.
     pub async fn is_over(&self, id: &str) -> bool {
         let options = &self.0.options;
-        let of_task = options.tasks.all().iter().any(|view| view.task.work_session.as_deref() == Some(id));
-        let of_job = || {
-            let state = self.0.state();
-            state.open.values().any(|open| open.now().work_session_id.as_deref() == Some(id))
-        };
-        if of_task || of_job() {
+        let of_task = || options.tasks.all().iter().any(|view| view.task.work_session.as_deref() == Some(id));
+        if self.0.state().open_in.contains_key(id) || of_task() {
             return false;
         }
         match options.monitor.session(id.to_owned()).await {
@@ -349,8 +345,10 @@ impl Handle {
     }
 
     /// The conversation of two agents in a work session: the one at hand, else the latest of the index, else a new one.
-    async fn conversation(&self, work_session: &str, a: &AgentId, b: &AgentId) -> String {
+    async fn conversation(&self, lineage: &Lineage, is_known: bool, a: &AgentId, b: &AgentId) -> String {
+        let work_session = &lineage.work_session;
         let key = pair(work_session, a.as_ref(), b.as_ref());
+        let fresh = id::fresh(self.0.now()).to_string();
         {
             let mut state = self.0.state();
             if let Some(known) = state.conversations.get(&key) {
@@ -363,6 +361,9 @@ impl Handle {
                 state.chains.clear();
             }
         }
+        if !is_known {
+            return fresh;
+        }
         let indexed = self.0.options.monitor.session(work_session.to_owned()).await.ok().flatten();
         let of_pair = |thread: &&Value| {
             let names = thread["participants"].as_array().map(|names| names.iter().filter_map(Value::as_str).collect());
@@ -373,7 +374,7 @@ impl Handle {
         let threads = indexed.as_ref().and_then(|session| session["threads"].as_array());
         let latest = threads.into_iter().flatten().filter(of_pair).max_by_key(|thread| thread["lastTs"].as_u64());
         let known = latest.and_then(|thread| thread["conversationId"].as_str()).map(str::to_owned);
-        let conversation = known.unwrap_or_else(|| id::fresh(self.0.now()).to_string());
+        let conversation = known.unwrap_or(fresh);
         // Two flows that begin at once share it: the first to come back with one has made it.
         self.0.state().conversations.entry(key).or_insert(conversation).clone()
     }

@@ -15,7 +15,7 @@ use crate::clock::Timestamp;
 use crate::event::Event;
 use crate::journal::Transaction;
 use crate::session_key::SessionKey;
-use crate::sessions::{self, Asked, Chain, Ended, Origin, OriginKind, Part, Progress, Status};
+use crate::sessions::{self, Asked, Ended, Origin, OriginKind, Part, Progress, Status};
 
 /// After this a step that the journal did not take is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -46,19 +46,19 @@ impl Driver {
         let open = Arc::new(Open { job: watch::Sender::new(job.clone()), asks, touched });
         let mut state = shared.state();
         state.note(&job);
-        state.open.insert(job.job_id.clone(), open.clone());
+        state.open(&job, open.clone());
         drop(state);
         Self { shared: shared.clone(), open, asks: inbox, telling: None }
     }
 
     /// Commits how a new job begins, with its first message.
     pub(super) async fn begin(&mut self, next: Next) -> Result<(), Error> {
-        match self.commit(next).await {
+        match self.commit(next, false).await {
             Ok(()) => Ok(()),
             Err(stuck) => {
                 let id = self.open.now().job_id.clone();
                 let mut state = self.shared.state();
-                state.open.remove(&id);
+                state.close(&id);
                 if let Some(made) = state.made_at.remove(&id) {
                     state.all.remove(&(made, id.clone()));
                 }
@@ -112,7 +112,7 @@ impl Driver {
         }
         self.finish_telling().await;
         let job = self.open.now();
-        self.shared.state().open.remove(&job.job_id);
+        self.shared.state().close(&job.job_id);
     }
 
     /// Takes a step; false when the gateway stops.
@@ -125,7 +125,7 @@ impl Driver {
             events.into_iter().for_each(|event| emit(&self.shared, event));
             return true;
         }
-        match self.commit(next).await {
+        match self.commit(next, true).await {
             Ok(()) => true,
             Err(Stuck::Stopping) => false,
             Err(Stuck::Unsendable(error)) => {
@@ -135,15 +135,16 @@ impl Driver {
                 };
                 let input = Input::Failed { status, error: Some(error.to_string()), transient: false };
                 match step(job, input, &rules, now) {
-                    Some(next) => self.commit(next).await.is_ok(),
+                    Some(next) => self.commit(next, true).await.is_ok(),
                     None => true,
                 }
             }
         }
     }
 
-    /// The job with its messages and its events in one transaction; then what follows from it.
-    async fn commit(&mut self, next: Next) -> Result<(), Stuck> {
+    /// The job with its messages and its events in one transaction; then what follows from it. A step of a job that is on record is `patient`
+    /// with a journal that takes nothing, since nobody else takes it; whoever begins one is told.
+    async fn commit(&mut self, next: Next, patient: bool) -> Result<(), Stuck> {
         self.finish_telling().await;
         let now = self.shared.now();
         let events = events_of(&next, now);
@@ -160,11 +161,11 @@ impl Driver {
             };
             match self.shared.options.sessions.accept_with(&asked, records).await {
                 Ok(seq) => break seq,
-                Err(error) if error.is_callers() || self.shared.cut.is_cancelled() => {
+                Err(error) if error.is_callers() || !patient => {
                     self.shared.told.end(ticket, 0);
-                    return Err(if error.is_callers() { Stuck::Unsendable(error) } else { Stuck::Stopping });
+                    return Err(Stuck::Unsendable(error));
                 }
-                Err(sessions::Error::Stopping) => {
+                Err(error) if matches!(error, sessions::Error::Stopping) || self.shared.cut.is_cancelled() => {
                     self.shared.told.end(ticket, 0);
                     return Err(Stuck::Stopping);
                 }
@@ -250,14 +251,13 @@ impl Driver {
             spawns: meta_number(job, "spawns").unwrap_or(0),
             job_id: Some(job.job_id.clone()),
         });
-        let first = job.current().is_some_and(|delivery| delivery.turn == 0 && delivery.attempts.is_empty());
         Asked {
             origin,
-            chain: Some(Chain { hop: job.chain.hop, ..job.chain.clone() }),
+            chain: Some(job.chain.clone()),
             part,
             time_ms: meta_number(job, "runTimeoutMs").map(u64::from).filter(|_| waits),
             // What follows from a message that was taken is taken too.
-            over_queue: !(waits && first && job.rev == 1),
+            over_queue: job.rev > 1 || !waits,
             ..Asked::new(message.key.clone(), "sessions_send", session, message.text.clone())
         }
     }

@@ -62,7 +62,7 @@ async fn send(app: &App, from: &str, to: &str) -> Result<String> {
         wait: Duration::ZERO,
         conversation_id: None,
         parent_conversation_id: None,
-        work_session_id: Some(format!("ws_{from}_{to}")),
+        work_session_id: None,
     };
     Ok(app.jobs().send(asked).await?.job.job_id.clone())
 }
