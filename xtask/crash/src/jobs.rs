@@ -85,8 +85,8 @@ pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Report> {
         let gateway = Gateway::start(&options.chela, &dir)?;
         let until = Instant::now() + Duration::from_millis(chance.u64(LIFE_MS));
         talk(&gateway, &mut known, &model, &mut chance, options.flows, until);
-        model.note_kill();
         gateway.kill()?;
+        model.note_kill();
         report.kills += 1;
         if kill % 50 == 0 || kill == options.kills {
             let acknowledged = known.calls.values().flatten().count();

@@ -28,7 +28,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         // What holds it is gone; were it not, the directory stays and says so.
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
     }
 }
 
@@ -72,10 +72,10 @@ pub fn run(options: &Options, model: &Model, report: &mut Report, say: &mut impl
         let until = Instant::now() + Duration::from_millis(chance.u64(LIFE_MS) + 150);
         talk(&gateway, &mut known, model, &mut chance, options.flows, until);
         done(Command::new("kill").args(["-STOP", &gateway.pid().to_string()]))?;
-        model.note_kill();
         let next = options.scratch.join(format!("disk-{cut}.img"));
         std::fs::copy(&image, &next).context("cannot copy the disk")?;
         gateway.kill()?;
+        model.note_kill();
         drop(mount);
         std::fs::remove_file(&image)?;
         image = next;

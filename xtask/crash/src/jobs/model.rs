@@ -10,6 +10,8 @@ use anyhow::Result;
 
 /// The longest that an answer takes to begin.
 const DELAY_MS_MAX: u64 = 30;
+/// How long a request may lie unread.
+const UNREAD: Duration = Duration::from_millis(25);
 
 #[derive(Default)]
 struct Heard {
@@ -49,8 +51,9 @@ impl Model {
         self.heard().count
     }
 
-    /// From now on what was in flight may be asked again.
+    /// From now on what was in flight may be asked again. What the killed one sent last may still lie in a socket.
     pub fn note_kill(&self) {
+        std::thread::sleep(UNREAD);
         let mut heard = self.heard();
         heard.count += 1;
         let now = heard.count;
