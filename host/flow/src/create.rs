@@ -84,7 +84,7 @@ pub fn again(old: &Job, job_id: String, rules: &Rules, now: u64) -> Next {
     job.run_id.clone_from(&job.job_id);
     job.status = Status::Pending;
     job.phase = if job.current_turn == 0 { Phase::Wait } else { Phase::Pingpong };
-    job.turns.retain(|turn| turn.state == DeliveryState::Answered && turn.turn < old.current_turn);
+    job.turns.retain(|turn| turn.state == DeliveryState::Answered && turn.turn <= old.current_turn);
     job.announce = Announce { to: job.announce.to, ..Announce::default() };
     (job.retry_count, job.resume_count, job.rev) = (0, 0, 0);
     (job.created_at, job.updated_at) = (now, now);
@@ -107,6 +107,12 @@ fn begin(job: Job, rules: &Rules, now: u64) -> Next {
         }
         Kind::Send => steps.tell(tell::sent(&steps.job, What::Send)),
     }
-    steps.send_turn(steps.job.current_turn);
+    let turn = steps.job.current_turn;
+    let answered = steps.job.turns.iter().any(|known| known.turn == turn && known.state == DeliveryState::Answered);
+    match answered {
+        // Only telling of it is left.
+        true => steps.announce(),
+        false => steps.send_turn(turn),
+    }
     steps.done()
 }

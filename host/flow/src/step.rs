@@ -275,7 +275,7 @@ impl<'a> Steps<'a> {
     }
 
     /// The exchange is over: who is to be told of it is.
-    fn announce(&mut self) {
+    pub(crate) fn announce(&mut self) {
         match self.job.announce.to {
             Announced::Nobody => {
                 self.job.announce.state = AnnounceState::NoChannel;
@@ -330,7 +330,11 @@ impl<'a> Steps<'a> {
         let said = words::clip(error.as_deref().unwrap_or(status.as_str()), ERROR_CHARS_MAX);
         let (now, retries) = (self.now, self.job.retry_count);
         let again = transient && retries < self.job.max_retries;
-        let delivery = self.job.current_mut()?;
+        let Some(delivery) = self.job.current_mut() else {
+            // A record of another writer, whose message could not even be sent.
+            self.come_to_nothing(Status::Failed, status, error);
+            return Some(());
+        };
         delivery.failed_at = Some(now);
         delivery.error = Some(said.clone());
         if !again {
@@ -425,7 +429,12 @@ impl<'a> Steps<'a> {
         self.job.last_error = Some(format!("cancelled by {by}"));
         self.job.announce.state = AnnounceState::Skipped;
         match self.job.kind {
-            Kind::Spawn => self.tell(tell::spawn_result(&self.job, "cancelled")),
+            Kind::Spawn => {
+                self.tell(tell::spawn_result(&self.job, "cancelled"));
+                let (parent, child) = (self.job.session_key.clone(), self.job.target_session_key.clone());
+                let text = words::told_result(self.rules.language, &child, "cancelled", "");
+                self.notify("announce", parent, child, text);
+            }
             Kind::Send | Kind::AutoRoute => self.tell(tell::completed(&self.job, false)),
         }
         self.finish(Status::Cancelled);

@@ -228,11 +228,16 @@ impl Handle {
         if self.0.cut.is_cancelled() {
             return Err(Error::Stopping);
         }
-        let mut driver = Driver::new(&self.0, Arc::new(next.job.clone()));
-        driver.begin(next).await?;
-        let job = driver.job();
-        driver.spawn();
-        Ok(job)
+        let shared = self.0.clone();
+        // On a task of its own: a caller that goes away must not leave a job behind that nobody drives.
+        let begun = self.0.drivers.spawn(async move {
+            let mut driver = Driver::new(&shared, Arc::new(next.job.clone()));
+            driver.begin(next).await?;
+            let job = driver.job();
+            driver.spawn();
+            Ok(job)
+        });
+        begun.await.unwrap_or(Err(Error::Stopping))
     }
 
     /// Waits for the first reply of a flow, at most for as long as its sender does.
@@ -245,6 +250,7 @@ impl Handle {
         let left = job.awaited_until.unwrap_or(0).saturating_sub(clock.now().0);
         let mut changes = open.job.subscribe();
         tokio::select! {
+            biased;
             found = changes.wait_for(|job| reply_of(job).is_some()) => {
                 Ok(found.ok().and_then(|job| reply_of(&job)).unwrap_or(Reply::NotYet))
             }

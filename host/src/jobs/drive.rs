@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use chela_flow::{Announced, DeliveryState, Effect, Input, Job, Kind, Message, Next, WaitStatus, step};
+use chela_flow::{Announce, Announced, DeliveryState, Effect, Input, Job, Kind, Message, Next, WaitStatus, step};
 use tokio::sync::{mpsc, watch};
 
 use super::house::Ticket;
@@ -72,6 +72,12 @@ impl Driver {
         }
     }
 
+    /// It is to be given up as soon as it goes on.
+    pub(super) fn give_up(&self) {
+        // The inbox is empty: nobody knows this driver yet.
+        let _ = self.open.asks.try_send(Ask::Stale);
+    }
+
     /// The job as it stands.
     pub(super) fn job(&self) -> Arc<Job> {
         self.open.now()
@@ -90,6 +96,7 @@ impl Driver {
                 break;
             }
             let (input, answer) = tokio::select! {
+                biased;
                 () = shared.cut.cancelled() => return,
                 () = told(&shared, &mut self.telling), if self.telling.is_some() => continue,
                 ask = self.asks.recv() => match ask {
@@ -118,7 +125,7 @@ impl Driver {
     /// Takes a step; false when the gateway stops.
     async fn apply(&mut self, job: &Job, input: Input) -> bool {
         let (rules, now) = (self.shared.rules(), self.shared.now().0);
-        let Some(next) = step(job, input, &rules, now) else { return true };
+        let Some(next) = step(job, input.clone(), &rules, now) else { return true };
         if !next.durable {
             let events = events_of(&next, Timestamp(now));
             self.known(Arc::new(next.job));
@@ -126,20 +133,36 @@ impl Driver {
             return true;
         }
         match self.commit(next, true).await {
-            Ok(()) => true,
-            Err(Stuck::Stopping) => false,
+            Ok(()) => return true,
+            Err(Stuck::Stopping) => return false,
             Err(Stuck::Unsendable(error)) => {
-                let status = match error {
-                    sessions::Error::UnknownAgent(_) => WaitStatus::NotFound,
-                    _ => WaitStatus::Error,
+                tracing::warn!(job = job.job_id, error = &error as &dyn std::error::Error, "a job cannot send on");
+                let next = match input {
+                    // What was answered counts: the exchange ends with it.
+                    Input::Answered { .. } => {
+                        let announce = Announce { to: Announced::Nobody, ..job.announce.clone() };
+                        step(&Job { max_turns: job.current_turn, announce, ..job.clone() }, input, &rules, now)
+                    }
+                    _ => {
+                        let status = match error {
+                            sessions::Error::UnknownAgent(_) => WaitStatus::NotFound,
+                            _ => WaitStatus::Error,
+                        };
+                        let input = Input::Failed { status, error: Some(error.to_string()), transient: false };
+                        step(job, input, &rules, now)
+                    }
                 };
-                let input = Input::Failed { status, error: Some(error.to_string()), transient: false };
-                match step(job, input, &rules, now) {
-                    Some(next) => self.commit(next, true).await.is_ok(),
-                    None => true,
+                let Some(next) = next else { return true };
+                match self.commit(next, true).await {
+                    Ok(()) => return true,
+                    Err(Stuck::Stopping) => return false,
+                    Err(Stuck::Unsendable(_)) => {}
                 }
             }
         }
+        // Not even its end can be kept; it is tried again, and never in a hurry.
+        self.shared.options.clock.sleep(AGAIN).await;
+        true
     }
 
     /// The job with its messages and its events in one transaction; then what follows from it. A step of a job that is on record is `patient`
@@ -161,7 +184,7 @@ impl Driver {
             };
             match self.shared.options.sessions.accept_with(&asked, records).await {
                 Ok(seq) => break seq,
-                Err(error) if error.is_callers() || !patient => {
+                Err(error) if error.is_callers() || is_refused(&error) || !patient => {
                     self.shared.told.end(ticket, 0);
                     return Err(Stuck::Unsendable(error));
                 }
@@ -196,7 +219,7 @@ impl Driver {
     }
 
     /// The job stands like this from now on.
-    fn known(&self, job: Arc<Job>) {
+    pub(super) fn known(&self, job: Arc<Job>) {
         *self.open.touched.lock().unwrap_or_else(PoisonError::into_inner) = self.shared.options.clock.elapsed();
         self.shared.state().note(&job);
         self.shared.files.show(job.clone());
@@ -301,7 +324,12 @@ async fn told(shared: &Shared, telling: &mut Option<Telling>) {
     }
 }
 
-fn events_of(next: &Next, now: Timestamp) -> Vec<Event> {
+/// Whether a record is one that the journal never takes.
+fn is_refused(error: &sessions::Error) -> bool {
+    matches!(error, sessions::Error::Journal(crate::journal::Error::Refused { .. }))
+}
+
+pub(super) fn events_of(next: &Next, now: Timestamp) -> Vec<Event> {
     let happened = next.effects.iter().filter_map(|effect| match effect {
         Effect::Tell(happened) => Some(happened.clone()),
         _ => None,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chela_flow::Status;
 use tokio_util::sync::CancellationToken;
 
-use super::{Ask, Handle, files, store};
+use super::{Ask, Brief, Handle, files, store};
 use crate::clock::Timestamp;
 use crate::journal::Transaction;
 use crate::metrics::Gauge;
@@ -126,8 +126,9 @@ impl Handle {
         let before = Timestamp(self.0.now().0.saturating_sub(keep_ms));
         let old: Vec<(u64, String)> = {
             let state = self.0.state();
-            let is_old = |finished: Option<u64>| finished.is_some_and(|at| at < before.0);
-            state.all.iter().filter(|(_, brief)| is_old(brief.finished_at)).map(|(key, _)| key.clone()).collect()
+            let is_old =
+                |brief: &Brief| brief.status.is_terminal() && brief.finished_at.is_some_and(|at| at < before.0);
+            state.all.iter().filter(|(_, brief)| is_old(brief)).map(|(key, _)| key.clone()).collect()
         };
         for part in old.chunks(DROPPED_AT_ONCE) {
             let mut transaction = Transaction::default();

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use chela_flow::{Chain, Input, Job, Status, step};
+use chela_flow::{Announce, Chain, Input, Job, Kind, Phase, Status, step};
 use serde_json::json;
 
-use super::drive::{Driver, emit};
+use super::drive::{Driver, emit, events_of};
 use super::store::{self, Found, Late};
 use super::{Handle, rules};
 use crate::bus::data;
-use crate::event::{Event, Kind};
+use crate::event::{self, Event};
 use crate::id;
 use crate::journal::Transaction;
 use crate::session_key::SessionKey;
@@ -21,15 +21,17 @@ const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// Files of others that one start takes in; the next takes the rest.
 const FILES_MAX: usize = 100_000;
 /// Jobs that one transaction resumes.
-const RESUMED_AT_ONCE: usize = 200;
+const RESUMED_AT_ONCE: usize = 40;
 /// The longest id of another's job, which becomes a part of keys and file names.
 const ID_BYTES_MAX: usize = 100;
 
 /// What is to be taken up.
 pub(super) struct Resumed {
-    jobs: Vec<Job>,
+    jobs: Vec<Driver>,
     untold: Vec<Event>,
     late: Vec<Late>,
+    /// Runs of jobs that were ended, which a crash kept from being stopped.
+    to_stop: Vec<(SessionKey, String)>,
 }
 
 impl Handle {
@@ -44,16 +46,28 @@ impl Handle {
         drop(state);
         // A crash may have come before the file of its end.
         let dir = self.0.options.dir.jobs();
+        let stopped = |job: &&Job| matches!(job.status, Status::Cancelled | Status::Abandoned);
+        let runs = ended.iter().filter(stopped).filter_map(|job| job.turns.last());
+        let live = runs.filter(|turn| self.0.options.sessions.watch(&turn.key).is_some());
+        let to_stop = live.filter_map(|turn| Some((SessionKey::parse(&turn.session_key).ok()?, turn.key.clone())));
+        let to_stop = to_stop.collect();
         for job in ended.into_iter().filter(|job| dir.join(format!("job-{}.json", job.job_id)).exists()) {
             self.0.files.show(Arc::new(job));
         }
         open.sort_by(|a, b| (a.created_at, &a.job_id).cmp(&(b.created_at, &b.job_id)));
-        Resumed { jobs: open, untold: found.untold, late: found.late }
+        // Known from the first moment on: who asks about one meanwhile waits for it.
+        let jobs = open.into_iter().map(|job| Driver::new(&self.0, Arc::new(job))).collect();
+        Resumed { jobs, untold: found.untold, late: found.late, to_stop }
     }
 
     /// Goes on with every job that has not ended.
     pub(super) async fn resume(&self, resumed: Resumed) {
-        let Resumed { mut jobs, untold, late } = resumed;
+        let Resumed { mut jobs, untold, late, to_stop } = resumed;
+        for (session, run) in to_stop {
+            if let Err(error) = self.0.options.sessions.abort(&session, Some(&run)).await {
+                tracing::warn!(run, error = &error as &dyn std::error::Error, "a run of a job was not stopped");
+            }
+        }
         if !untold.is_empty() {
             untold.into_iter().for_each(|event| emit(&self.0, event));
             // The next step of a job takes their place in its record: they must be in the log before.
@@ -66,53 +80,56 @@ impl Handle {
         let mut unreadable = Vec::new();
         for found in foreign {
             match found {
-                Ok(job) => jobs.push(self.import(job)),
+                Ok(job) => {
+                    let job = self.import(job);
+                    let stale = self.is_stale(&job);
+                    let driver = Driver::new(&self.0, Arc::new(job));
+                    if stale {
+                        driver.give_up();
+                    }
+                    jobs.push(driver);
+                }
                 Err(aside) => unreadable.push(aside),
             }
         }
         for aside in unreadable {
             tracing::warn!(file = %aside.path.display(), said = aside.said, "a job's file cannot be read and was set aside");
             let facts = data(json!({ "file": aside.path, "lastError": aside.said, "imported": true }));
-            emit(&self.0, Event::system(Kind::JobFailed, self.0.now(), facts));
+            emit(&self.0, Event::system(event::Kind::JobFailed, self.0.now(), facts));
         }
         if !jobs.is_empty() {
             tracing::info!(count = jobs.len(), "unfinished jobs go on");
         }
-        for part in jobs.chunks(RESUMED_AT_ONCE) {
-            self.resume_part(part).await;
+        while !jobs.is_empty() {
+            let rest = jobs.split_off(RESUMED_AT_ONCE.min(jobs.len()));
+            self.resume_part(std::mem::replace(&mut jobs, rest)).await;
         }
         self.hear_all_late(late).await;
     }
 
-    async fn resume_part(&self, jobs: &[Job]) {
+    async fn resume_part(&self, drivers: Vec<Driver>) {
         let rules = rules(&self.0.options.settings.current().config);
         let now = self.0.now();
         let mut transaction = Transaction::default();
         let mut going_on = Vec::new();
-        for job in jobs {
+        for driver in drivers {
+            let job = driver.job();
             // Recorded by another writer and finished there: it is only kept.
-            let next = if job.status.is_terminal() { None } else { step(job, Input::Resumed, &rules, now.0) };
-            let (job, events) = match next {
-                Some(next) => {
-                    let events: Vec<Event> = next
-                        .effects
-                        .iter()
-                        .filter_map(|effect| match effect {
-                            chela_flow::Effect::Tell(happened) => {
-                                Some(store::event(&next.job, 0, happened.clone(), now))
-                            }
-                            _ => None,
-                        })
-                        .collect();
-                    (next.job, events)
+            let next = step(&job, Input::Resumed, &rules, now.0);
+            let events = next.as_ref().map(|next| events_of(next, now)).unwrap_or_default();
+            let next = next.map_or(job, |next| Arc::new(next.job));
+            match store::put(&mut transaction, &next, &events) {
+                Ok(()) => going_on.push((driver, Some(next), events)),
+                Err(error) => {
+                    // It goes on all the same; that it was resumed is not on record.
+                    tracing::error!(
+                        job = next.job_id,
+                        error = &error as &dyn std::error::Error,
+                        "a job cannot be kept"
+                    );
+                    going_on.push((driver, None, Vec::new()));
                 }
-                None => (job.clone(), Vec::new()),
-            };
-            if let Err(error) = store::put(&mut transaction, &job, &events) {
-                tracing::error!(job = job.job_id, error = &error as &dyn std::error::Error, "a job cannot be kept");
-                continue;
             }
-            going_on.push((Arc::new(job), events));
         }
         let ticket = self.0.told.begin();
         let seq = match self.0.options.journal.commit_async(transaction).await {
@@ -123,18 +140,17 @@ impl Handle {
                 0
             }
         };
-        for (_, events) in &going_on {
+        for (_, _, events) in &going_on {
             events.iter().for_each(|event| emit(&self.0, event.clone()));
         }
         if self.0.options.bus.flushed().await.is_ok() {
             self.0.told.end(ticket, seq);
         }
-        for (job, _) in going_on {
-            self.0.files.show(job.clone());
-            match job.status.is_terminal() {
-                true => self.0.state().note(&job),
-                false => Driver::new(&self.0, job).spawn(),
+        for (driver, job, _) in going_on {
+            if let Some(job) = job {
+                driver.known(job);
             }
+            driver.spawn();
         }
     }
 
@@ -150,20 +166,13 @@ impl Handle {
             let agent = chela_flow::agent_of(&job.session_key).to_owned();
             job.chain = Chain::begin(id::fresh(now).to_string(), &agent, now.0);
         }
-        let stale_ms = self.0.options.settings.current().config.a2a.stale_minutes * 60_000;
-        if !job.status.is_terminal() && now.0.saturating_sub(job.updated_at) > stale_ms {
-            job.status = Status::Abandoned;
-            job.phase = chela_flow::Phase::Done;
-            job.finished_at = Some(now.0);
-            job.last_error = Some("untouched for too long before it was taken over".into());
-            let facts = data(json!({
-                "jobId": job.job_id, "conversationId": job.conversation_id, "lastError": job.last_error, "imported": true,
-            }));
-            let agent = chela_flow::agent_of(&job.session_key).to_owned();
-            let event = Event::of(&agent, Kind::JobAbandoned, now, facts).caused_by("job", &job.job_id, "imported");
-            emit(&self.0, event);
-        }
         job
+    }
+
+    /// Whether a job of another writer was left alone for too long.
+    fn is_stale(&self, job: &Job) -> bool {
+        let stale_ms = self.0.options.settings.current().config.a2a.stale_minutes * 60_000;
+        !job.status.is_terminal() && self.0.now().0.saturating_sub(job.updated_at) > stale_ms
     }
 }
 
@@ -203,20 +212,37 @@ fn job_of(path: &Path, id: &str) -> Result<Job, String> {
         return Err(format!("it is no file of at most {FILE_BYTES_MAX} bytes"));
     }
     let bytes = fs::read(path).map_err(|error| error.to_string())?;
-    let mut job: Job = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+    let job: Job = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
     if job.job_id != id {
         return Err(format!("it says that it is job {:?}", job.job_id.chars().take(80).collect::<String>()));
     }
     for key in [&job.session_key, &job.target_session_key] {
         SessionKey::parse(key).map_err(|error| error.to_string())?;
     }
-    if job.status.is_terminal() && job.finished_at.is_none() {
-        job.finished_at = Some(job.updated_at);
-    }
-    job.max_turns = job.max_turns.min(5);
-    job.current_turn = job.current_turn.min(job.max_turns);
-    job.max_retries = job.max_retries.min(20);
-    Ok(job)
+    let over = job.status.is_terminal();
+    let max_turns = job.max_turns.min(5);
+    // What every writer knows is taken; what only ours means begins anew.
+    Ok(Job {
+        kind: Kind::default(),
+        phase: if over { Phase::Done } else { Phase::Send },
+        chain: Chain::default(),
+        depth: 0,
+        max_turns,
+        current_turn: job.current_turn.min(max_turns),
+        retry_count: 0,
+        max_retries: job.max_retries.min(20),
+        finished_at: over.then(|| job.finished_at.unwrap_or(job.updated_at)),
+        resume_count: job.resume_count.min(1_000_000),
+        next_try_at: None,
+        awaited_until: None,
+        cause: None,
+        retry_of: None,
+        turns: Vec::new(),
+        announce: Announce::default(),
+        rev: 0,
+        meta: None,
+        ..job
+    })
 }
 
 #[cfg(test)]

@@ -79,6 +79,19 @@ impl Handle {
         let queue_max = shared.options.settings.current().config.runs.queue;
         let (taken, submitted) = self.enqueue(asked, records, now, queue_max)?;
         let Some(submitted) = submitted else { return Ok((taken, 0)) };
+        let handle = self.clone();
+        // On a task of its own: whoever asks may go away, and a message that is on record must not stand in its lane unheard of.
+        let settled = tokio::spawn(async move { handle.settle_taken(taken, submitted).await });
+        settled.await.unwrap_or(Err(Error::Stopping))
+    }
+
+    /// Waits until messages are on record; then their lanes may go on.
+    async fn settle_taken(
+        &self,
+        taken: Vec<Arc<Live>>,
+        submitted: journal::Awaited,
+    ) -> Result<(Vec<Arc<Live>>, u64), Error> {
+        let shared = &self.0;
         let committed = submitted.done().await;
         let mut state = shared.state();
         let seq = match committed {

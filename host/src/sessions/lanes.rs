@@ -1,6 +1,6 @@
 //! Who waits and who runs: one lane a session, in the order of acceptance. In memory; rebuilt from records at the start.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -93,8 +93,9 @@ pub(super) struct State {
 #[derive(Default)]
 struct Slots {
     running: usize,
-    /// Lanes that may go on once a slot is free, in the order in which they could have.
+    /// Lanes that may go on once a slot is free, in the order in which they could have, each once.
     held: VecDeque<SessionKey>,
+    is_held: HashSet<SessionKey>,
 }
 
 impl State {
@@ -152,7 +153,9 @@ impl State {
             if key.is_slot() {
                 let taken = self.slots.entry(key.agent.clone()).or_default();
                 if taken.running >= slots(&key.agent) {
-                    taken.held.push_back(key);
+                    if taken.is_held.insert(key.clone()) {
+                        taken.held.push_back(key);
+                    }
                     continue;
                 }
                 taken.running += 1;
@@ -191,8 +194,18 @@ impl State {
     fn free_slot(&mut self, key: &SessionKey, slots: usize) {
         let Some(taken) = self.slots.get_mut(&key.agent).filter(|_| key.is_slot()) else { return };
         taken.running = taken.running.saturating_sub(1);
-        let free = slots.saturating_sub(taken.running).min(taken.held.len());
-        self.ready.extend(taken.held.drain(..free));
+        let mut free = slots.saturating_sub(taken.running);
+        while free > 0
+            && let Some(next) = taken.held.pop_front()
+        {
+            taken.is_held.remove(&next);
+            let lane = self.lanes.get(&next);
+            // What waited there may have been stopped meanwhile.
+            if lane.is_some_and(|lane| lane.running.is_none() && !lane.waiting.is_empty()) {
+                self.ready.push_back(next);
+                free -= 1;
+            }
+        }
         if taken.running == 0 && taken.held.is_empty() {
             self.slots.remove(&key.agent);
         }

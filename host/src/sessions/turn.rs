@@ -52,12 +52,17 @@ impl Handle {
     /// Ends what runs or waits: one run, or all of a session. Tells which.
     pub async fn abort(&self, key: &SessionKey, run: Option<&str>) -> Result<Vec<String>, Error> {
         let (running, waiting) = {
-            let state = self.0.state();
-            let lane = state.lanes.get(key);
-            let wanted = |live: &&Arc<Live>| run.is_none_or(|run| run == live.id());
-            let running = lane.and_then(|lane| lane.running.as_ref()).filter(|live| wanted(live)).cloned();
-            let waiting: Vec<Arc<Live>> =
-                lane.into_iter().flat_map(|lane| &lane.waiting).filter(wanted).cloned().collect();
+            let mut state = self.0.state();
+            let wanted = |live: &Arc<Live>| run.is_none_or(|run| run == live.id());
+            let lane = state.lanes.get_mut(key);
+            let running = lane.as_ref().and_then(|lane| lane.running.clone()).filter(wanted);
+            // Taken out at once: what is being ended must not begin meanwhile.
+            let mut waiting: Vec<Arc<Live>> = Vec::new();
+            if let Some(lane) = lane {
+                let (ours, others): (Vec<_>, Vec<_>) = lane.waiting.drain(..).partition(wanted);
+                lane.waiting.extend(others);
+                waiting = ours;
+            }
             (running, waiting)
         };
         let mut aborted = Vec::new();
