@@ -216,6 +216,11 @@ fn files_of_others_are_taken_over_and_nonsense_is_set_aside() {
     fs::write(jobs.join("job-fresh.json"), job("fresh", now - 60_000).to_string()).expect("written");
     fs::write(jobs.join("job-stale.json"), job("stale", now - 4_000_000).to_string()).expect("written");
     fs::write(jobs.join("job-broken.json"), "{ \"jobId\": ").expect("written");
+    let mut gone = job("gone", now - 60_000);
+    gone["targetSessionKey"] = json!("worker-1");
+    gone["turns"] = json!([{ "turn": u32::MAX, "sessionKey": "x", "key": "x", "state": "waiting" }]);
+    gone["rev"] = json!(u64::MAX);
+    fs::write(jobs.join("job-gone.json"), gone.to_string()).expect("written");
     let host = TestHost::start_at(dir, now).unwrap_or_else(|(error, _)| panic!("{error}"));
     let fresh = eventually("it is taken over", || {
         host.clock.advance(Duration::from_millis(50));
@@ -223,7 +228,12 @@ fn files_of_others_are_taken_over_and_nonsense_is_set_aside() {
         (!job["finishedAt"].is_null()).then_some(job)
     });
     assert_eq!((&fresh["status"], &fresh["resumeCount"]), (&json!("COMPLETED"), &json!(1)));
-    assert_eq!(host.job("stale")["status"], "ABANDONED");
+    let ended = |id: &str| {
+        host.eventually("it has ended", || Some(host.job(id)).filter(|job| !job["finishedAt"].is_null()))["status"]
+            .clone()
+    };
+    assert_eq!((ended("stale"), ended("gone")), (json!("ABANDONED"), json!("FAILED")));
+    assert_eq!(host.told_of("stale")[1..], ["a2a.response 0 seum blocked", "a2a.complete", "job.abandoned"]);
     assert!(jobs.join("job-broken.json.unreadable").exists());
     let kinds = host.dir.event_types_of("job.");
     assert!(

@@ -3,14 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use support::events::{expected_of_old_system, old_system};
+use support::events::{expected_of_old_system, old_system, old_system_with_jobs};
 use support::{TestDir, TestHost};
 
-/// Its unfinished jobs are left out: this gateway would take them over, and tell of it.
 fn host() -> (TestHost, Value) {
-    let dir = old_system();
-    std::fs::remove_dir_all(dir.state.jobs()).expect("it has jobs");
-    host_in(dir)
+    host_in(old_system())
 }
 
 fn host_in(dir: TestDir) -> (TestHost, Value) {
@@ -129,7 +126,7 @@ fn check_threads(host: &TestHost, id: &str, session: &Value) {
 
 #[test]
 fn tasks_and_jobs_are_read_from_their_files() {
-    let (host, expected) = host_in(old_system());
+    let (host, expected) = host_in(old_system_with_jobs());
     for (agent, tasks) in expected["tasks"].as_object().expect("agents") {
         let (_, answer) = host.get(&format!("/api/agents/{agent}/tasks"));
         let mut by_status: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -18,8 +18,16 @@ pub fn expected_of_old_system() -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// A state directory of ours with the team, the log and the workspaces of the old system.
+/// A state directory of ours with the team, the log and the workspaces of the old system. Its jobs are left out: a gateway would take
+/// them over, and tell of it.
 pub fn old_system() -> TestDir {
+    let dir = old_system_with_jobs();
+    fs::remove_dir_all(dir.state.jobs()).expect("it has jobs");
+    dir
+}
+
+/// The same with its jobs.
+pub fn old_system_with_jobs() -> TestDir {
     let dir = TestDir::with_config(|config| {
         let agent = |id: &str| json!({ "id": id });
         config["agents"]["list"] = json!([agent("eden"), agent("seum"), agent("ieum"), agent("nuri")]);

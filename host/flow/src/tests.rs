@@ -287,6 +287,18 @@ fn a_flow_that_failed_is_taken_up_from_its_first_unanswered_turn() {
 }
 
 #[test]
+fn a_flow_that_was_answered_is_not_asked_again_for_the_sake_of_its_announcement() {
+    let rules = Rules::default();
+    let mut asked = new("[NOTIFICATION] x");
+    asked.announce = Announced::Channel { channel: "discord".into(), place: "channel:1".into(), thread: None };
+    let mut job = create(asked, &rules, NOW).job;
+    for input in [answer("done"), Input::Cancel { by: "operator".into() }] {
+        job = step(&job, input, &rules, NOW).expect("a step").job;
+    }
+    assert_eq!(words_of(&again(&job, "k".into(), &rules, NOW)), ["JobCreated", "Send", "send k:announce to seum"]);
+}
+
+#[test]
 fn tries_are_further_apart_each_time_and_not_all_at_once() {
     let rules = Rules::default();
     let wait = |id: &str, tries: usize| {
