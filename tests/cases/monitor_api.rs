@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use support::TestHost;
-use support::events::{event, old_system, with_log};
+use support::events::{event, old_system_with_jobs, with_log};
 
 const NOW: u64 = 1_700_000_000_000;
 const MINUTE: u64 = 60_000;
@@ -268,8 +268,9 @@ fn reads_are_open_to_this_machine_on_the_monitor_s_port_alone_and_only_where_the
 
 #[test]
 fn every_operation_answers_as_the_document_says() {
-    let host =
-        TestHost::start_at(old_system(), 1_771_318_800_000).unwrap_or_else(|(error, _)| panic!("it starts: {error}"));
+    let host = TestHost::start_at(old_system_with_jobs(), 1_771_318_800_000)
+        .unwrap_or_else(|(error, _)| panic!("it starts: {error}"));
+    support::eventually("its jobs are taken over", || (host.get("/api/jobs/run-9c41d2").0 == 200).then_some(()));
     let (_, document) = host.get("/api/openapi.json");
     let mut called = 0;
     for (path, operations) in document["paths"].as_object().expect("paths") {
