@@ -41,6 +41,10 @@ impl TestHost {
                 _ => format!("{kind}{outcome}"),
             }
         };
-        self.events().iter().filter(|event| of_job(event)).map(word).collect()
+        // What may not have reached the log before a stop is told again under its id, and is one event all the same.
+        let mut seen = std::collections::HashSet::new();
+        let events = self.events();
+        let once = events.iter().filter(|event| of_job(event) && seen.insert(event["id"].to_string()));
+        once.map(word).collect()
     }
 }
