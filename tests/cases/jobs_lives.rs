@@ -10,6 +10,7 @@ const SCRIPT: &str = r#"{ rules: [
     { when: "agent-to-agent turn", steps: [{ say: "REPLY_SKIP" }] },
     { when: "sub-agent agent:", steps: [{ say: "heard" }] },
     { when: "slow", steps: [{ say: "late answer", delayMs: 60000 }] },
+    { when: "stuck", steps: [{ say: "never", delayMs: 290000 }] },
     { when: "broken", steps: [{ fail: { kind: "context_length", message: "too long", times: 99 } }] },
     { when: "delegate", steps: [{ call: { tool: "sessions_spawn", args: { task: "count the files", label: "counter" } } }, { say: "begun" }] },
     { when: "count", steps: [{ call: { tool: "task_start", args: { description: "x" } } }, { say: "42 {{result.error}}" }] },
@@ -101,7 +102,7 @@ fn jobs_go_on_after_a_restart_and_no_turn_runs_twice() {
 #[test]
 fn a_job_is_cancelled_whether_it_runs_or_waits() {
     let host = host();
-    let runs = host.send_job("eden", "seum", "slow");
+    let runs = host.send_job("eden", "seum", "stuck");
     let waits = host.send_job("ruda", "seum", "second");
     running(&host, &runs);
     for id in [&waits, &runs] {
