@@ -105,6 +105,9 @@ fn a_job_is_cancelled_whether_it_runs_or_waits() {
     let runs = host.send_job("eden", "seum", "stuck");
     let waits = host.send_job("ruda", "seum", "second");
     running(&host, &runs);
+    // Its model has been asked: a message that is stopped while it waits is a row of the transcript too.
+    eventually("it is in the transcript", || (host.history("seum").len() == 1).then_some(()));
+    std::thread::sleep(Duration::from_millis(300));
     for id in [&waits, &runs] {
         let cancelled = host.call("jobs.cancel", json!({ "id": id })).expect("cancelled")["job"].clone();
         assert_eq!(
@@ -117,7 +120,7 @@ fn a_job_is_cancelled_whether_it_runs_or_waits() {
         "CANCELLED"
     );
     let ended = host.ended(&format!("{runs}:0"));
-    assert_eq!(ended["error"], "aborted", "the run was stopped");
+    assert_eq!(ended["error"], "aborted", "the run was stopped: {ended}");
     assert_eq!(host.told_of(&waits), ["job.created", "a2a.send", "a2a.complete", "job.cancelled"]);
     let unknown = host.call("jobs.cancel", json!({ "id": "nobody's" })).expect_err("unknown");
     assert!(unknown["message"].as_str().expect("why").contains("no job has the id"), "{unknown}");
