@@ -75,6 +75,11 @@ impl SessionKey {
         }
     }
 
+    /// The person that `direct:<peer>` is about.
+    pub fn peer(&self) -> Option<&str> {
+        self.tail.strip_prefix("direct:").filter(|peer| !peer.contains(':'))
+    }
+
     /// One of several conversations that an agent has with others at once: `agent:<id>:a2a:<conversation>`.
     pub fn is_slot(&self) -> bool {
         self.tail.starts_with("a2a:")

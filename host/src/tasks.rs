@@ -158,6 +158,8 @@ struct Agent {
     shown: Shown,
     /// Whether the store has something to look after.
     waits: Arc<AtomicBool>,
+    /// Held while ended tasks are looked after: whoever ended one answers once what waited for it has started, whichever thread starts it.
+    settling: Mutex<()>,
 }
 
 impl Agent {
@@ -224,7 +226,8 @@ impl Handle {
                 known.unwrap_or_default(),
             )?;
             let waits = store.waits.clone();
-            let opened_agent = Agent { folder: folder.clone(), store: Mutex::new(store), shown, waits };
+            let opened_agent =
+                Agent { folder: folder.clone(), store: Mutex::new(store), shown, waits, settling: Mutex::default() };
             let agent = (agent.id.clone(), Arc::new(opened_agent));
             shared.agents.write().unwrap_or_else(PoisonError::into_inner).extend([agent]);
             opened.push(folder.join("tasks"));
@@ -323,6 +326,7 @@ impl Handle {
 
     /// Looks after tasks that ended: what waited for them may start, and milestones are marked. Whether there were any.
     fn settle(&self, agent: &Agent) -> bool {
+        let _settling = agent.settling.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = std::mem::take(&mut agent.lock().ended);
         for task in &ended {
             self.close(&task.id);

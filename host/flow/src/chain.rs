@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::Place;
+
 /// Agents of a chain that are shown at most.
 const PATH_MAX: usize = 32;
 
@@ -17,6 +19,9 @@ pub struct Chain {
     /// The agents that it went through, the last ones.
     #[serde(default)]
     pub path: Vec<String>,
+    /// Where the person is who began it; none where no channel did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
 }
 
 /// How far a chain may go.
@@ -53,7 +58,12 @@ pub struct Refused {
 
 impl Chain {
     pub fn begin(id: String, agent: &str, now: u64) -> Self {
-        Self { id, hop: 0, began_at: now, path: vec![agent.to_owned()] }
+        Self { id, hop: 0, began_at: now, path: vec![agent.to_owned()], place: None }
+    }
+
+    /// A chain that a person began in a channel.
+    pub fn in_place(self, place: Option<Place>) -> Self {
+        Self { place, ..self }
     }
 
     /// The chain one agent further on, if it may go there.
@@ -78,7 +88,7 @@ impl Chain {
         }
         let more = path.len().saturating_sub(PATH_MAX);
         path.drain(..more);
-        Ok(Self { id: self.id.clone(), hop: self.hop + 1, began_at: self.began_at, path })
+        Ok(Self { id: self.id.clone(), hop: self.hop + 1, began_at: self.began_at, path, place: self.place.clone() })
     }
 }
 

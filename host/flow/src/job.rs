@@ -122,6 +122,17 @@ pub struct Delivery {
     pub attempts: Vec<Attempt>,
 }
 
+/// Where people are spoken to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Place {
+    pub channel: String,
+    /// `channel:7`, `direct:mina`.
+    pub place: String,
+    #[serde(default)]
+    pub thread: Option<String>,
+}
+
 /// Who is told what came of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "to", rename_all = "kebab-case")]
@@ -130,8 +141,7 @@ pub enum Announced {
     #[default]
     Nobody,
     /// People, in a channel.
-    #[serde(rename_all = "camelCase")]
-    Channel { channel: String, place: String, thread: Option<String> },
+    Channel(Place),
     /// Another session: the orchestrator of a worker, the parent of a sub-agent.
     #[serde(rename_all = "camelCase")]
     Session { session_key: String },

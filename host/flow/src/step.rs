@@ -2,7 +2,7 @@
 //! performed only once the job is on record.
 
 use crate::Rules;
-use crate::job::{AnnounceState, Announced, Attempt, Delivery, DeliveryState, Job, Kind, Phase, Status};
+use crate::job::{AnnounceState, Announced, Attempt, Delivery, DeliveryState, Job, Kind, Phase, Place, Status};
 use crate::tell::{self, Happened, What};
 use crate::words;
 
@@ -80,8 +80,9 @@ pub enum Effect {
     Send(Message),
     /// Give it to its session; nobody waits for an answer.
     Notify(Message),
-    /// Put it into the outbox of the channel that the job names.
+    /// Put it into the outbox of a channel.
     Post {
+        to: Place,
         text: String,
     },
     /// Stop a run, or take it out of its lane.
@@ -205,7 +206,7 @@ impl<'a> Steps<'a> {
                 let answered = |turn: &&Delivery| turn.reply.is_some();
                 let text = words::exchange(&job.message, &reply(job.first()), &reply(job.turns.iter().rfind(answered)));
                 let to = match &job.announce.to {
-                    Announced::Channel { channel, .. } => format!("the people in {channel}"),
+                    Announced::Channel(place) => format!("the people in {}", place.channel),
                     Announced::Session { session_key } => session_key.clone(),
                     Announced::Nobody => return None,
                 };
@@ -281,7 +282,7 @@ impl<'a> Steps<'a> {
                 self.job.announce.state = AnnounceState::NoChannel;
                 self.complete(false);
             }
-            Announced::Channel { .. } | Announced::Session { .. } => {
+            Announced::Channel(_) | Announced::Session { .. } => {
                 self.job.phase = Phase::Announce;
                 let key = format!("{}:announce", self.job.job_id);
                 let session = self.job.target_session_key.clone();
@@ -298,7 +299,7 @@ impl<'a> Steps<'a> {
         }
         self.job.announce.state = AnnounceState::Queued;
         match self.job.announce.to.clone() {
-            Announced::Channel { .. } => self.effects.push(Effect::Post { text: text.to_owned() }),
+            Announced::Channel(to) => self.effects.push(Effect::Post { to, text: text.to_owned() }),
             Announced::Session { session_key } => {
                 let from = self.job.target_session_key.clone();
                 self.notify("told", session_key, from, format!("[NOTIFICATION] {text}"));
@@ -410,9 +411,12 @@ impl<'a> Steps<'a> {
         let (sender, target) = (self.job.session_key.clone(), self.job.target_session_key.clone());
         let text = words::told_failure(self.rules.language, words::agent_of(&target), &self.job.message, &why);
         self.notify("failed", sender, target.clone(), text);
-        if matches!(self.job.announce.to, Announced::Channel { .. }) {
-            self.effects.push(Effect::Post { text: why });
-        }
+        // Also where the answer would have gone to somebody else: people who began it are not left waiting.
+        let to = match &self.job.announce.to {
+            Announced::Channel(place) => Some(place.clone()),
+            Announced::Session { .. } | Announced::Nobody => self.job.chain.place.clone(),
+        };
+        self.effects.extend(to.map(|to| Effect::Post { to, text: why }));
     }
 
     fn spawn_ended(&mut self, outcome: &'static str, reply: &str) {

@@ -19,6 +19,10 @@ fn new(message: &str) -> New {
     }
 }
 
+fn discord(place: &str) -> Place {
+    Place { channel: "discord".into(), place: place.into(), thread: None }
+}
+
 fn answer(reply: &str) -> Input {
     Input::Answered { reply: reply.into() }
 }
@@ -143,7 +147,7 @@ fn a_notification_is_answered_once_and_an_empty_answer_is_told_as_none() {
 #[test]
 fn people_in_a_channel_are_told_what_the_target_writes_or_nothing() {
     let mut asked = new("[NOTIFICATION] x");
-    asked.announce = Announced::Channel { channel: "discord".into(), place: "channel:1".into(), thread: None };
+    asked.announce = Announced::Channel(discord("channel:1"));
     let begin = ["JobCreated", "Send", "send j:0 to seum", "Response 0 by seum", "send j:announce to seum"];
     let told: Vec<&str> = begin.iter().copied().chain(["post", "Complete", "JobCompleted"]).collect();
     let job = check(asked.clone(), vec![answer("ok"), answer("All is done.")], &told, (Status::Completed, 0));
@@ -153,6 +157,27 @@ fn people_in_a_channel_are_told_what_the_target_writes_or_nothing() {
     assert_eq!(job.announce.state, AnnounceState::Skipped);
     let job = check(asked, vec![answer("ok"), failure("gone", false)], &quiet, (Status::Completed, 0));
     assert_eq!((job.announce.state, job.last_error.as_deref()), (AnnounceState::Failed, Some("gone")));
+}
+
+#[test]
+fn people_who_began_a_chain_hear_that_a_flow_of_it_came_to_nothing() {
+    let rules = Rules::default();
+    let posts = |announce: Announced, began: Option<&str>| {
+        let chain = Chain::begin("chain".into(), "ruda", NOW).in_place(began.map(discord));
+        let chain = chain.forward("eden", Used::default(), &Limits::default(), NOW).expect("it may go on");
+        let job = create(New { chain, announce, ..new("x") }, &rules, NOW).job;
+        let next = step(&job, failure("gone", false), &rules, NOW).expect("it fails");
+        let post = |effect: Effect| match effect {
+            Effect::Post { to, .. } => Some(to.place),
+            _ => None,
+        };
+        next.effects.into_iter().filter_map(post).collect::<Vec<_>>()
+    };
+    let orchestrator = || Announced::Session { session_key: "agent:ruda:main".into() };
+    assert_eq!(posts(Announced::Nobody, Some("direct:mina")), ["direct:mina"]);
+    assert_eq!(posts(orchestrator(), Some("channel:7")), ["channel:7"]);
+    assert_eq!(posts(Announced::Channel(discord("channel:1")), Some("channel:7")), ["channel:1"], "and only once");
+    assert!(posts(orchestrator(), None).is_empty());
 }
 
 #[test]
@@ -290,7 +315,7 @@ fn a_flow_that_failed_is_taken_up_from_its_first_unanswered_turn() {
 fn a_flow_that_was_answered_is_not_asked_again_for_the_sake_of_its_announcement() {
     let rules = Rules::default();
     let mut asked = new("[NOTIFICATION] x");
-    asked.announce = Announced::Channel { channel: "discord".into(), place: "channel:1".into(), thread: None };
+    asked.announce = Announced::Channel(discord("channel:1"));
     let mut job = create(asked, &rules, NOW).job;
     for input in [answer("done"), Input::Cancel { by: "operator".into() }] {
         job = step(&job, input, &rules, NOW).expect("a step").job;
@@ -329,7 +354,7 @@ fn whatever_happens_a_flow_keeps_its_promises() {
         asked.max_turns = chance.u32(0..9);
         asked.kind = if chance.u8(0..4) == 0 { Kind::Spawn } else { Kind::Send };
         if chance.bool() {
-            asked.announce = Announced::Channel { channel: "discord".into(), place: "1".into(), thread: None };
+            asked.announce = Announced::Channel(discord("1"));
         }
         let first = create(asked, &rules, NOW);
         let mut sent: Vec<String> = keys(&first);

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response as HttpResponse};
 use serde_json::Value;
 use std::sync::LazyLock;
 
-use super::frame::{ErrorCode, ErrorShape, Request, Response};
+use super::frame::{ErrorCode, ErrorShape, ID_CHARS_MAX, Request, Response};
 use super::table::{Caller, Reply};
 use super::{Access, Context, Refusal, Routes, body, completions, gateway, health, monitor, plugins, tasks, tools};
 use crate::port::Port;
@@ -43,9 +43,15 @@ async fn rpc(State(context): State<Context>, request: HttpRequest) -> Result<Htt
 
 /// A request frame, or its id, as far as it has one, and why it is none.
 pub(super) fn decode(bytes: &[u8]) -> Result<Request, (Option<String>, Box<ErrorShape>)> {
+    Request::read(bytes).map_or_else(|| decode_by_schema(bytes), Ok)
+}
+
+/// The way of a frame that is odd or wrong.
+pub(super) fn decode_by_schema(bytes: &[u8]) -> Result<Request, (Option<String>, Box<ErrorShape>)> {
     let value: Value =
         serde_json::from_slice(bytes).map_err(|error| (None, Box::new(not_a_frame(format!("not JSON: {error}")))))?;
-    let id = value["id"].as_str().filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
+    // An id that is too long is not repeated.
+    let id = value["id"].as_str().filter(|id| id.len() <= ID_CHARS_MAX).map(str::to_owned);
     request_of(value).map_err(|error| (id, Box::new(error)))
 }
 
@@ -60,9 +66,6 @@ pub(super) fn request_of(value: Value) -> Result<Request, ErrorShape> {
 fn not_a_frame(said: String) -> ErrorShape {
     ErrorShape::invalid(format!("invalid request frame: {said}"))
 }
-
-/// An id that is too long is not repeated.
-const ID_BYTES_MAX: usize = 256;
 
 async fn metrics(State(context): State<Context>) -> HttpResponse {
     let kind = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];

@@ -7,6 +7,9 @@ use serde_json::Value;
 use super::Refusal;
 use crate::scope::Scope;
 
+pub(super) const ID_CHARS_MAX: usize = 256;
+const NAME_CHARS_MAX: usize = 128;
+
 /// `{type: "req", id, method, params}`; over HTTP `type` and `id` may be left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -14,18 +17,18 @@ pub struct Request {
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<RequestKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(length(min = 1, max = ID_CHARS_MAX))]
     pub id: Option<String>,
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX))]
     pub method: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = NAME_CHARS_MAX))]
     pub traceparent: Option<String>,
     /// Of the old system, which knew several profiles; there is one here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX))]
     pub expected_profile_id: Option<String>,
 }
 
@@ -36,11 +39,57 @@ impl Request {
         Self { kind: None, id: None, method, params, traceparent: None, expected_profile_id: None }
     }
 
+    /// A frame as clients write it, read in one go. None for one that is odd or wrong: the schema decides about it, and says what to change.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        if bytes.first() != Some(&b'{') {
+            return None;
+        }
+        let plain: Plain<'_> = serde_json::from_slice(bytes).ok()?;
+        plain.is_within_bounds().then(|| Self {
+            kind: plain.kind.map(|_| RequestKind::Req),
+            id: plain.id.map(str::to_owned),
+            method: plain.method.to_owned(),
+            params: plain.params,
+            traceparent: plain.traceparent.map(str::to_owned),
+            expected_profile_id: plain.expected_profile_id.map(str::to_owned),
+        })
+    }
+
     /// Named, so that its answers are known among others.
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.kind = Some(RequestKind::Req);
         self.id = Some(id.into());
         self
+    }
+}
+
+/// A request whose texts need no copy to be looked at.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Plain<'a> {
+    #[serde(rename = "type", default)]
+    kind: Option<&'a str>,
+    #[serde(default)]
+    id: Option<&'a str>,
+    method: &'a str,
+    #[serde(default)]
+    params: Option<Value>,
+    #[serde(default)]
+    traceparent: Option<&'a str>,
+    #[serde(default)]
+    expected_profile_id: Option<&'a str>,
+}
+
+impl Plain<'_> {
+    /// In bytes, of which a text has at least as many as characters: the schema counts those.
+    fn is_within_bounds(&self) -> bool {
+        let within =
+            |text: Option<&str>, min: usize, max: usize| text.is_none_or(|text| text.len() >= min && text.len() <= max);
+        self.kind.is_none_or(|kind| kind == "req")
+            && within(self.id, 1, ID_CHARS_MAX)
+            && within(Some(self.method), 1, NAME_CHARS_MAX)
+            && within(self.traceparent, 0, NAME_CHARS_MAX)
+            && within(self.expected_profile_id, 1, NAME_CHARS_MAX)
     }
 }
 

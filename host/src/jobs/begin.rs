@@ -12,7 +12,7 @@ use crate::config::{AgentRole, ChainLimits, Config};
 use crate::id::{self, AgentId};
 use crate::lineage::{Lineage, Sources};
 use crate::session_key::SessionKey;
-use crate::sessions::{Chain, Part};
+use crate::sessions::{self, Chain, Part};
 
 const ID_CHARS_MAX: usize = 128;
 /// Conversations and chains that are kept at hand; the index knows the others.
@@ -301,6 +301,7 @@ impl Handle {
             Some(cause) => (cause.chain.clone(), self.0.options.sessions.used_by_chain(&cause.chain.id)),
             None => {
                 let chain = Chain::begin(id::fresh(now).to_string(), from.agent.as_ref(), now.0);
+                let chain = chain.in_place(sessions::place_of(from, None));
                 (chain, chela_flow::Used::default())
             }
         };
@@ -412,12 +413,6 @@ fn announced(config: &Config, from: &SessionKey, target: &SessionKey) -> Announc
             session_key: SessionKey::main(orchestrator.clone()).to_string(),
         });
     }
-    [target, from].into_iter().find_map(channel_of).unwrap_or(Announced::Nobody)
-}
-
-/// The channel that a session's key names.
-fn channel_of(session: &SessionKey) -> Option<Announced> {
-    let (channel, kind, place, thread) = session.channel()?;
-    let place = format!("{kind}:{place}");
-    Some(Announced::Channel { channel: channel.to_owned(), place, thread: thread.map(str::to_owned) })
+    let place = [target, from].into_iter().find_map(|session| sessions::place_of(session, None));
+    place.map_or(Announced::Nobody, Announced::Channel)
 }

@@ -359,11 +359,9 @@ fn records(
                 let late = Late { job_id: job.job_id.clone(), session_key: session_key.clone(), run: run.clone() };
                 store::put_late(&mut transaction, &late)?;
             }
-            Effect::Post { text } => {
-                if let Announced::Channel { channel, place, thread } = job.announce.to.clone() {
-                    let (job_id, text, at) = (job.job_id.clone(), text.clone(), now.0);
-                    store::put_outgoing(&mut transaction, &Outgoing { job_id, channel, place, thread, text, at })?;
-                }
+            Effect::Post { to, text } => {
+                let (job_id, to, text, at) = (job.job_id.clone(), to.clone(), text.clone(), now.0);
+                store::put_outgoing(&mut transaction, &Outgoing { job_id, to, text, at })?;
             }
             Effect::Send(_) | Effect::Notify(_) | Effect::Abort { .. } | Effect::Tell(_) => {}
         }

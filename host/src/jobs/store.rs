@@ -1,6 +1,6 @@
 //! What the journal keeps of jobs: each with the events of its last step, late replies that are still to come, and the outbox.
 
-use chela_flow::{Happened, Job, What};
+use chela_flow::{Happened, Job, Place, What};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
@@ -34,10 +34,8 @@ pub(super) struct Late {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Outgoing {
     pub(super) job_id: String,
-    pub(super) channel: String,
-    pub(super) place: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) thread: Option<String>,
+    #[serde(flatten)]
+    pub(super) to: Place,
     pub(super) text: String,
     pub(super) at: u64,
 }

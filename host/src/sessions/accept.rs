@@ -215,7 +215,10 @@ fn put_message(
         journal::put(transaction, record::SESSION, &session.key, &*session)?;
     }
     state.order += 1;
-    let begun = || Chain::begin(id::fresh(now).to_string(), asked.session.agent.as_ref(), now.0);
+    let begun = || {
+        let chain = Chain::begin(id::fresh(now).to_string(), asked.session.agent.as_ref(), now.0);
+        chain.in_place(record::place_of(&asked.session, asked.origin.source_channel.as_deref()))
+    };
     let accepted = Accepted {
         id: asked.key.clone(),
         session: session.key.clone(),

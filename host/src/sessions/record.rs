@@ -1,11 +1,13 @@
 //! What the journal keeps of sessions and runs. A recorded step is never done again.
 
 pub use chela_flow::Chain;
+use chela_flow::Place;
 use chela_model::{Answer, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::config::ModelRef;
+use crate::session_key::SessionKey;
 
 pub(super) const SESSION: &str = "session";
 pub(super) const RUN: &str = "run";
@@ -192,6 +194,8 @@ pub enum Step {
     Intent { call_id: String, at: Timestamp },
     #[serde(rename_all = "camelCase")]
     Result { call_id: String, tool: String, text: String, is_error: bool, at: Timestamp },
+    /// Its message was taken back before anybody read it: no prompt has it.
+    Withdrawn { at: Timestamp },
     /// What was said when it was cut off.
     #[serde(rename_all = "camelCase")]
     Partial { text: String, provider: String, model: String, at: Timestamp },
@@ -202,6 +206,20 @@ pub enum Step {
 #[serde(rename_all = "camelCase")]
 pub struct DayUsage {
     pub tokens: u64,
+}
+
+/// Where the people of a session are: by its key, or by the channel that a message to it came from.
+pub fn place_of(session: &SessionKey, channel: Option<&str>) -> Option<Place> {
+    let place = |channel: &str, kind: &str, place: &str, thread: Option<&str>| Place {
+        channel: channel.to_owned(),
+        place: format!("{kind}:{place}"),
+        thread: thread.map(str::to_owned),
+    };
+    match (session.channel(), session.peer(), channel) {
+        (Some((channel, kind, at, thread)), ..) => Some(place(channel, kind, at, thread)),
+        (None, Some(peer), Some(channel)) => Some(place(channel, "direct", peer, None)),
+        (None, ..) => None,
+    }
 }
 
 pub(super) fn step_id(run: &str, nth: u32) -> String {

@@ -11,7 +11,7 @@ pub(super) fn of_run(run: &Run, steps: &[Step]) -> Vec<Value> {
     // What sums up the conversation before comes before what is asked now.
     let before = steps.iter().take_while(|step| matches!(step, Step::Compacted { .. })).count();
     let mut rows: Vec<Value> = steps[..before].iter().filter_map(of_step).collect();
-    rows.push(of_message(&run.accepted));
+    rows.push(of_message(&run.accepted, steps));
     rows.extend(steps[before..].iter().filter_map(of_step));
     for (nth, row) in rows.iter_mut().enumerate() {
         row["__openclaw"]["runId"] = json!(run.accepted.id);
@@ -25,13 +25,16 @@ pub(super) fn row_id(run: &str, nth: usize) -> String {
     format!("{run}:{nth}")
 }
 
-fn of_message(message: &Accepted) -> Value {
+fn of_message(message: &Accepted, steps: &[Step]) -> Value {
     let mut row = json!({
         "role": "user", "content": [{ "type": "text", "text": message.text }], "timestamp": message.at,
         "idempotencyKey": format!("{}:user", message.id),
     });
     if message.origin.kind != OriginKind::ExternalUser || message.origin.source_channel.is_some() {
         row["provenance"] = json!(message.origin);
+    }
+    if steps.iter().any(|step| matches!(step, Step::Withdrawn { .. })) {
+        row["__openclaw"]["withdrawn"] = json!(true);
     }
     row
 }
@@ -51,7 +54,7 @@ fn of_step(step: &Step) -> Option<Value> {
             "role": "system", "content": [{ "type": "text", "text": summary }], "timestamp": at,
             "__openclaw": { "kind": "compaction", "rows": rows },
         }),
-        Step::Intent { .. } => return None,
+        Step::Intent { .. } | Step::Withdrawn { .. } => return None,
     })
 }
 
@@ -111,6 +114,7 @@ pub fn turns(rows: &[Value]) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     for row in rows {
         match row["role"].as_str() {
+            Some("user") if row["__openclaw"]["withdrawn"] == true => {}
             Some("user") => turns.push(Turn::User { text: marked(row, text_of(row)) }),
             Some("assistant") => {
                 let calls = row["content"].as_array().into_iter().flatten().filter_map(call_of).collect();
@@ -160,5 +164,23 @@ fn marked(row: &Value, text: String) -> String {
             Some(channel) => format!("[Message from outside, over {channel}]\n{text}"),
             None => text,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_was_taken_back_is_shown_and_no_prompt_has_it() {
+        let accepted = json!({
+            "id": "r", "session": "agent:eden:main", "sessionId": "s", "order": 1, "method": "chat.send", "at": 1, "text": "never mind",
+            "chain": { "id": "r", "hop": 0 },
+        });
+        let run: Run = serde_json::from_value(accepted).expect("a run");
+        assert_eq!(turns(&of_run(&run, &[])).len(), 1);
+        let rows = of_run(&run, &[Step::Withdrawn { at: Timestamp(2) }]);
+        assert_eq!(rows.iter().map(text_of).collect::<Vec<_>>(), ["never mind"]);
+        assert!(turns(&rows).is_empty());
     }
 }

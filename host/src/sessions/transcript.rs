@@ -1,5 +1,7 @@
-//! Transcripts: one file a session, one JSON object a line, only ever appended to. One thread writes them all.
+//! Transcripts: one file a session, one JSON object a line, only ever appended to. One thread writes them all, another flushes them.
 //! Keeps true: a row is written once and whole; what a crash tore is cut off, since the journal still has it.
+
+mod disk;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -12,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::Timestamp;
+use disk::{Batch, Disk, Ended, Report};
 
 /// Work that may wait for the thread.
 const QUEUE_MAX: usize = 4_096;
@@ -54,11 +57,12 @@ pub(super) enum Work {
 pub(super) struct Writer(mpsc::Sender<Work>);
 
 impl Writer {
-    /// Starts the thread; `settle` is told the runs whose rows have reached the disk.
+    /// Starts the threads; `settle` is told the runs whose rows have reached the disk.
     pub(super) fn start(settle: impl FnMut(Vec<(super::record::Run, u32)>) + Send + 'static) -> io::Result<Self> {
         let (sender, work) = mpsc::channel(QUEUE_MAX);
-        let thread = std::thread::Builder::new().name("chela-transcripts".into());
-        thread.spawn(move || Thread::new(settle).run(work))?;
+        let disk = Disk::start(settle)?;
+        let thread = Thread { files: Files::default(), disk, refused: HashSet::new(), ended: Vec::new() };
+        std::thread::Builder::new().name("chela-transcripts".into()).spawn(move || thread.run(work))?;
         Ok(Self(sender))
     }
 
@@ -101,52 +105,15 @@ struct Open {
     used: Instant,
 }
 
-struct Thread<S> {
+/// The files that are open.
+#[derive(Default)]
+struct Files {
     open: HashMap<PathBuf, Open>,
+    /// Those with rows that are not on the disk.
     dirty: HashSet<PathBuf>,
-    /// Files that did not take a row: what they lack stays in the journal until the next start.
-    refused: HashSet<PathBuf>,
-    ended: Vec<(super::record::Run, u32, PathBuf)>,
-    settle: S,
 }
 
-impl<S: FnMut(Vec<(super::record::Run, u32)>)> Thread<S> {
-    fn new(settle: S) -> Self {
-        Self { open: HashMap::new(), dirty: HashSet::new(), refused: HashSet::new(), ended: Vec::new(), settle }
-    }
-
-    fn run(mut self, mut work: mpsc::Receiver<Work>) {
-        while let Some(work) = work.blocking_recv() {
-            match work {
-                Work::Append { path, rows, told } => {
-                    let appended = self.append(&path, rows);
-                    if let Err(error) = &appended {
-                        tracing::error!(%error, path = %path.display(), "a transcript takes no rows; the journal keeps them");
-                        self.refused.insert(path);
-                    }
-                    if let Some(told) = told {
-                        let _ = told.send(appended);
-                    }
-                }
-                Work::Ended { run, steps, path } => self.ended.push((*run, steps, path)),
-                Work::Close { path, done } => {
-                    self.flush();
-                    self.open.remove(&path);
-                    let _ = done.send(());
-                }
-                Work::Barrier(done) => drop(done.send(())),
-                Work::Flush => self.flush(),
-                Work::Stop(done) => {
-                    self.flush();
-                    drop(self);
-                    let _ = done.send(());
-                    return;
-                }
-            }
-        }
-        self.flush();
-    }
-
+impl Files {
     fn append(&mut self, path: &Path, rows: Vec<Value>) -> io::Result<Vec<Value>> {
         let open = self.opened(path)?;
         let (mut text, mut seq, mut numbered) = (Vec::new(), open.seq, Vec::with_capacity(rows.len()));
@@ -171,11 +138,6 @@ impl<S: FnMut(Vec<(super::record::Run, u32)>)> Thread<S> {
 
     fn opened(&mut self, path: &Path) -> io::Result<&mut Open> {
         if !self.open.contains_key(path) {
-            if self.open.len() >= OPEN_MAX {
-                self.flush();
-                let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(path, _)| path.clone());
-                oldest.and_then(|oldest| self.open.remove(&oldest));
-            }
             self.open.insert(path.to_owned(), open(path)?);
         }
         let open = self.open.get_mut(path).expect("it was put there");
@@ -183,23 +145,105 @@ impl<S: FnMut(Vec<(super::record::Run, u32)>)> Thread<S> {
         Ok(open)
     }
 
-    /// Brings what was appended to the disk; then the journal may let go of it.
-    fn flush(&mut self) {
-        let mut failed = self.refused.clone();
-        for path in std::mem::take(&mut self.dirty) {
-            let Some(open) = self.open.get(&path) else { continue };
-            if let Err(error) = open.file.sync_data() {
-                tracing::error!(%error, path = %path.display(), "a transcript did not reach the disk; the journal keeps its rows");
-                failed.insert(path);
+    /// Lets go of the file that was not used for longest, of those whose rows are on the disk or on their way there.
+    fn close_one(&mut self) -> bool {
+        let clean = self.open.iter().filter(|(path, _)| !self.dirty.contains(*path));
+        let oldest = clean.min_by_key(|(_, open)| open.used).map(|(path, _)| path.clone());
+        oldest.is_some_and(|oldest| self.open.remove(&oldest).is_some())
+    }
+}
+
+struct Thread {
+    files: Files,
+    disk: Disk,
+    /// Files that did not take a row, or did not bring it to the disk: what they lack stays in the journal until the next start.
+    refused: HashSet<PathBuf>,
+    ended: Vec<Ended>,
+}
+
+impl Thread {
+    fn run(mut self, mut work: mpsc::Receiver<Work>) {
+        while let Some(work) = work.blocking_recv() {
+            match work {
+                Work::Append { path, rows, told } => {
+                    let appended = self.append(&path, rows);
+                    if let Err(error) = &appended {
+                        tracing::error!(%error, path = %path.display(), "a transcript takes no rows; the journal keeps them");
+                        self.refused.insert(path);
+                    }
+                    if let Some(told) = told {
+                        let _ = told.send(appended);
+                    }
+                }
+                Work::Ended { run, steps, path } => self.ended.push((*run, steps, path)),
+                Work::Close { path, done } => {
+                    self.flush_now();
+                    self.files.open.remove(&path);
+                    let _ = done.send(());
+                }
+                Work::Barrier(done) => drop(done.send(())),
+                Work::Flush => self.flush(),
+                Work::Stop(done) => {
+                    self.flush_now();
+                    drop(self);
+                    let _ = done.send(());
+                    return;
+                }
             }
         }
-        let (kept, settled): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.ended).into_iter().partition(|(_, _, path)| failed.contains(path));
+        self.flush_now();
+    }
+
+    fn append(&mut self, path: &Path, rows: Vec<Value>) -> io::Result<Vec<Value>> {
+        let is_open = self.files.open.contains_key(path);
+        if !is_open && self.files.open.len() >= OPEN_MAX && !self.files.close_one() {
+            self.flush_now();
+            self.files.close_one();
+        }
+        self.files.append(path, rows)
+    }
+
+    /// Has what was appended brought to the disk, unless that is still going on; then the journal may let go of it.
+    fn flush(&mut self) {
+        let report = self.disk.report();
+        self.hear(report);
+        if self.disk.is_busy() {
+            return;
+        }
+        let mut files = Vec::new();
+        for path in std::mem::take(&mut self.files.dirty) {
+            let Some(open) = self.files.open.get(&path) else { continue };
+            match open.file.try_clone() {
+                Ok(file) => files.push((path, file)),
+                Err(error) => {
+                    tracing::error!(%error, path = %path.display(), "a transcript is flushed later");
+                    self.files.dirty.insert(path);
+                }
+            }
+        }
+        let waits = |path: &PathBuf| self.refused.contains(path) || self.files.dirty.contains(path);
+        let (kept, ended): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.ended).into_iter().partition(|(_, _, path)| waits(path));
         self.ended = kept;
-        // A file that failed once must not be trusted: it is opened anew, and read again.
-        failed.iter().for_each(|path| drop(self.open.remove(path)));
-        if !settled.is_empty() {
-            (self.settle)(settled.into_iter().map(|(run, steps, _)| (run, steps)).collect());
+        if !files.is_empty() || !ended.is_empty() {
+            self.disk.take(Batch { files, ended });
+        }
+    }
+
+    /// Waits until everything that was appended is on the disk.
+    fn flush_now(&mut self) {
+        let report = self.disk.wait();
+        self.hear(report);
+        self.flush();
+        let report = self.disk.wait();
+        self.hear(report);
+    }
+
+    fn hear(&mut self, report: Option<Report>) {
+        for path in report.into_iter().flat_map(|report| report.failed) {
+            // It must not be trusted any more: it is opened anew and read again, and the journal keeps its rows.
+            self.files.open.remove(&path);
+            self.refused.insert(path);
         }
     }
 }
@@ -329,13 +373,13 @@ pub(super) fn there(path: &Path, oldest: Timestamp) -> io::Result<HashSet<String
 
 /// Appends rows and brings them to the disk, before there is a thread for it.
 pub(super) fn append_now(path: &Path, rows: Vec<Value>) -> io::Result<()> {
-    let mut thread = Thread::new(|_: Vec<_>| {});
+    let mut files = Files::default();
     if !rows.is_empty() {
-        thread.append(path, rows)?;
+        files.append(path, rows)?;
     } else if !path.exists() {
         return Ok(());
     }
-    thread.opened(path)?.file.sync_all()?;
+    files.opened(path)?.file.sync_all()?;
     if let Some(parent) = path.parent() {
         File::open(parent)?.sync_all()?;
     }
@@ -369,12 +413,12 @@ mod tests {
     fn a_torn_end_is_cut_off_and_rows_go_on_with_their_numbers() {
         let temp = tempfile::tempdir().expect("a directory");
         let path = temp.path().join("a/t.jsonl");
-        let mut thread = Thread::new(|_: Vec<_>| {});
-        thread.append(&path, vec![json!({ "a": 1 }), json!({ "a": 2 })]).expect("appended");
-        drop(thread.open.remove(&path));
+        let mut files = Files::default();
+        files.append(&path, vec![json!({ "a": 1 }), json!({ "a": 2 })]).expect("appended");
+        drop(files.open.remove(&path));
         let mut torn = OpenOptions::new().append(true).open(&path).expect("there");
         torn.write_all(b"{\"a\":").expect("torn");
-        let rows = thread.append(&path, vec![json!({ "a": 3 })]).expect("appended");
+        let rows = files.append(&path, vec![json!({ "a": 3 })]).expect("appended");
         assert_eq!(rows[0]["__openclaw"]["seq"], 3);
         let page = tail(&path, None, 9, |_| true).expect("read");
         assert_eq!(page.rows.iter().map(|row| row["a"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(2), Some(3)]);

@@ -68,10 +68,10 @@ impl Handle {
         let mut aborted = Vec::new();
         for live in waiting {
             // Whoever sent it hears that it did not run.
-            let turn =
-                Turn { handle: self.clone(), live, steps: Vec::new(), started_at: self.0.options.clock.now(), rows: 0 };
+            let at = self.0.options.clock.now();
+            let turn = Turn { handle: self.clone(), live, steps: Vec::new(), started_at: at, rows: 0 };
             let run = turn.live.id().to_owned();
-            turn.end(Vec::new(), Status::Aborted, "aborted before it ran").await?;
+            turn.end(vec![Step::Withdrawn { at }], Status::Aborted, "aborted before it ran").await?;
             let told = json!({
                 "runId": run, "sessionKey": key.to_string(), "agentId": key.agent, "seq": 1, "state": "aborted",
                 "stopReason": "rpc",

@@ -273,14 +273,14 @@ impl<'a> Connection<'a> {
     async fn take(&mut self, bytes: &[u8]) -> Result<(), End> {
         let context = self.context;
         let decoded = api::decode(bytes);
-        let (id, named) = match &decoded {
-            Ok(request) => (request.id.clone(), shown(&request.method)),
-            Err((id, _)) => (id.clone(), "a frame that is no request".into()),
-        };
         let limits = &context.settings.current().config.limits;
         let quota = limiter::requests_quota(limits);
         if let Err(wait) = context.limiters.requests.take(self.caller.client.0.ip(), quota, context.clock.elapsed()) {
             context.metrics.refused("rate");
+            let (id, named) = match decoded {
+                Ok(request) => (request.id, shown(&request.method)),
+                Err((id, _)) => (id, "a frame that is no request".into()),
+            };
             let mut error = ErrorShape::unavailable(format!("rate limit exceeded for {named}"));
             error.retry_after_ms = Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1));
             self.answer((id, Err(error))).await?;
@@ -292,12 +292,21 @@ impl<'a> Connection<'a> {
             Ok(request) => request,
             Err((id, error)) => return self.answer((id, Err(*error))).await,
         };
+        let id = request.id.clone();
         if request.method == "connect" {
             return self.answer((id, Err(ErrorShape::invalid("connect: this connection is connected already")))).await;
         }
         let (context, caller) = (context.clone(), self.caller.clone());
-        self.under_way.push(Box::pin(async move { (id, context.methods.call(&context, &caller, request).await) }));
-        Ok(())
+        let mut call: BoxFuture<'static, Done> =
+            Box::pin(async move { (id, context.methods.call(&context, &caller, request).await) });
+        // Most requests have their answer at hand, and wait for nobody.
+        match (&mut call).now_or_never() {
+            Some(done) => self.answer(done).await,
+            None => {
+                self.under_way.push(call);
+                Ok(())
+            }
+        }
     }
 
     async fn answer(&mut self, (id, outcome): Done) -> Result<(), End> {

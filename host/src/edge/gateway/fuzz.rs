@@ -179,6 +179,11 @@ macro_rules! ensure {
 }
 
 fn holds(bytes: &[u8], tokens: &Tokens) -> Result<(), String> {
+    if let Some(read) = Request::read(bytes) {
+        let decided =
+            api::decode_by_schema(bytes).map_err(|(_, error)| format!("read, and refused: {}", error.message))?;
+        ensure!(read == decided, "{read:?} is {decided:?} by the schema");
+    }
     match api::decode(bytes) {
         Ok(request) => requested(&request)?,
         Err((id, error)) => {
