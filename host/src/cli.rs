@@ -91,7 +91,7 @@ enum Command {
     #[command(subcommand)]
     Plugin(plugin::Plugin),
     /// Look for what is wrong here, and say how to mend it
-    Doctor,
+    Doctor(doctor::Doctor),
 }
 
 /// Addresses of the three listeners.
@@ -148,7 +148,7 @@ fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
         Command::Why(why) => why.run(&dir, output)?,
         Command::Config(config) => config.run(&dir, output)?,
         Command::Plugin(plugin) => return plugin.run(&dir, output),
-        Command::Doctor => return doctor::run(&dir, output),
+        Command::Doctor(doctor) => return doctor.run(&dir, output),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -195,11 +195,8 @@ impl Store {
         let mut ids = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|cause| Error::file("read", &tasks, cause))?;
-            if let Some(id) = entry.file_name().to_str().and_then(id_of_name)
-                && entry.file_type().is_ok_and(|kind| kind.is_file())
-            {
-                ids.push(id.to_owned());
-            }
+            // Whatever has such a name is listed, with what is wrong with it.
+            ids.extend(entry.file_name().to_str().and_then(id_of_name).map(str::to_owned));
         }
         ids.sort();
         if ids.len() > TASKS_MAX {
