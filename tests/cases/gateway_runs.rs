@@ -324,11 +324,11 @@ fn a_change_of_the_configuration_leaves_what_runs_alone() {
     let host = TestHost::scripted(script);
     let key = json!({ "agentId": "eden", "message": "slow", "idempotencyKey": "runs" });
     host.call("agent", key).expect("accepted");
-    eventually("it runs", || (host.history("eden").len() == 1).then_some(()));
+    host.eventually("it runs", || (host.history("eden").len() == 1).then_some(()));
     for (edit, taken) in [(json!("Eden the second"), true), (json!(7), false)] {
         host.dir.edit_config(|config| config["agents"]["list"][1]["name"] = edit);
         let wanted = if taken { "config.applied" } else { "config.refused" };
-        eventually(wanted, || host.dir.event_types().iter().any(|kind| kind == wanted).then_some(()));
+        host.eventually(wanted, || host.dir.event_types().iter().any(|kind| kind == wanted).then_some(()));
     }
     let ended = host.ended("runs");
     assert_eq!((&ended["status"], &ended["terminalReply"]["text"]), (&json!("ok"), &json!("late")));
