@@ -87,6 +87,8 @@ pub struct Shared {
     pub tools: crate::tools::Handle,
     pub sessions: crate::sessions::Handle,
     pub jobs: crate::jobs::Handle,
+    pub dialogues: crate::dialogues::Handle,
+    pub humans: crate::humans::Handle,
     pub agents: crate::agents::Handle,
     pub bus: Bus,
     pub clock: Clock,

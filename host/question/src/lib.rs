@@ -9,7 +9,7 @@ mod step;
 mod walk;
 
 pub use marker::{Malformed, Parsed, Why, parse_human_query, visible_so_far};
-pub use record::{Answer, Ask, Asked, Phase, Question, State, TaskRef, numbered};
+pub use record::{Answer, Ask, Asked, Chat, Phase, Question, State, TaskRef, numbered};
 pub use step::{ANSWER_CHARS_MAX, Deadline, Input, Next, QUESTIONS_MAX, Refused, Told, What, create, step};
 
 /// Questions of one output that count.

@@ -104,9 +104,18 @@ pub struct Answer {
     /// By which method it came.
     pub via: String,
     pub at: u64,
-    /// The key and the method of the chat message that it is, where it is one.
+    /// The chat message that it is, where it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
+    pub chat: Option<Chat>,
+}
+
+/// A message of a person that is taken as an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Chat {
+    /// By which its sender asks for the run.
+    pub key: String,
+    pub session_key: String,
 }
 
 /// A question to people and what became of it.

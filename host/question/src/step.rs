@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::record::{Answer, Ask, Asked, Phase, Question, State, numbered};
+use crate::record::{Answer, Ask, Asked, Chat, Phase, Question, State, numbered};
 
 /// The longest answer.
 pub const ANSWER_CHARS_MAX: usize = 16_000;
@@ -30,7 +30,7 @@ pub enum Input {
         text: String,
         by: String,
         via: String,
-        key: Option<String>,
+        chat: Option<Chat>,
     },
     /// The time has come.
     Due(Deadline),
@@ -144,9 +144,9 @@ pub fn step(question: &Question, input: Input, now: u64) -> Result<Option<Next>,
             next.phase = Phase::Open;
             Vec::new()
         }
-        Input::Answer { text, by, via, key } => {
+        Input::Answer { text, by, via, chat } => {
             check(question, &text)?;
-            answer(&mut next, Answer { text, by, via, at: now, key })
+            answer(&mut next, Answer { text, by, via, at: now, chat })
         }
         Input::Due(deadline) => match due(&mut next, deadline, now) {
             Some(told) => told,
@@ -238,7 +238,7 @@ fn due(next: &mut Question, deadline: Deadline, now: u64) -> Option<Vec<Told>> {
     }
     if let Some(text) = next.default_answer.clone() {
         let mut told = vec![expired(next, "default_answer")];
-        let given = Answer { text, by: "deadline".into(), via: "deadline".into(), at: now, key: None };
+        let given = Answer { text, by: "deadline".into(), via: "deadline".into(), at: now, chat: None };
         told.extend(answer(next, given));
         return Some(told);
     }

@@ -122,7 +122,7 @@ fn moved(question: &Question, input: Input) -> Next {
 }
 
 fn answer(text: &str) -> Input {
-    Input::Answer { text: text.into(), by: "mina".into(), via: "human.answer".into(), key: None }
+    Input::Answer { text: text.into(), by: "mina".into(), via: "human.answer".into(), chat: None }
 }
 
 fn words(next: &Next) -> Vec<What> {
