@@ -16,6 +16,7 @@ mod gateway;
 mod fuzz;
 mod guard;
 mod health;
+mod humans;
 mod jobs;
 mod keys;
 mod limiter;
