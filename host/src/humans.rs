@@ -231,7 +231,10 @@ impl Handle {
         let ask = Ask {
             run_id: wanted.run,
             cause: wanted.cause,
-            deadline: wanted.deadline_minutes.map(|minutes| ask.at.saturating_add(minutes * MINUTE_MS)).or(ask.deadline),
+            deadline: wanted
+                .deadline_minutes
+                .map(|minutes| ask.at.saturating_add(minutes * MINUTE_MS))
+                .or(ask.deadline),
             default_answer: wanted.default_answer,
             ..ask
         };

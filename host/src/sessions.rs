@@ -31,9 +31,7 @@ use lanes::State;
 use transcript::{FLUSH_EVERY, Work, Writer};
 
 pub use lanes::{Place, Progress};
-pub use record::{
-    Accepted, Chain, Ended, HumanQuery, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step,
-};
+pub use record::{Accepted, Chain, Ended, HumanQuery, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step};
 pub use rows::{stop_word, text_of, turns};
 pub use store::{Found, History, Patch, read};
 pub use turn::{Further, Sum, Turn, Wrong};

@@ -68,6 +68,17 @@ pub enum What {
     TaskResumed,
 }
 
+impl What {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Requested => "requested",
+            Self::Answered => "answered",
+            Self::Expired => "expired",
+            Self::TaskResumed => "resumed",
+        }
+    }
+}
+
 /// Something that the log is told.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {

@@ -143,7 +143,8 @@ fn described(agent: &Agent, args: &Map<String, Value>) -> (String, bool) {
             (told.to_string(), false)
         }
         None => {
-            let known: Vec<&str> = tools::all().map(|tool| tool.name).filter(|name| tools::is_for(agent, name)).collect();
+            let known: Vec<&str> =
+                tools::all().map(|tool| tool.name).filter(|name| tools::is_for(agent, name)).collect();
             (
                 json!({ "success": false, "error": format!("there is no tool {name:?}"), "tools": known }).to_string(),
                 true,

@@ -128,9 +128,11 @@ fn questions(settings: &Settings) -> Finding {
     const CHECK: &str = "questions to people";
     let config = &settings.config;
     let orchestrators = config.agents.list.iter().filter(|agent| agent.role == AgentRole::Orchestrator).count();
-    let lost = config.agents.list.iter().find(|agent| {
-        agent.role == AgentRole::Worker && config.orchestrator_of(agent).is_none()
-    });
+    let lost = config
+        .agents
+        .list
+        .iter()
+        .find(|agent| agent.role == AgentRole::Worker && config.orchestrator_of(agent).is_none());
     if let Some(worker) = lost {
         let detail = format!("the worker {} has no orchestrator", worker.id);
         return Finding::warning(CHECK, detail, "give one agent the role `orchestrator`, or name it in `orchestrator`");

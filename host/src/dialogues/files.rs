@@ -169,7 +169,8 @@ mod tests {
         let mut file = OpenOptions::new().append(true).open(temp.path().join("task_1.jsonl")).expect("there");
         file.write_all(b"{\"runId\":\"tor").expect("torn");
         append(temp.path(), "task_1", "b", &[turn("b")]).expect("written");
-        let runs: Vec<Value> = read(temp.path(), "task_1").expect("read").iter().map(|turn| turn["runId"].clone()).collect();
+        let runs: Vec<Value> =
+            read(temp.path(), "task_1").expect("read").iter().map(|turn| turn["runId"].clone()).collect();
         assert_eq!(runs, ["a", "a", "b"]);
         assert!(read(temp.path(), "../task_1").expect("read").is_empty());
         assert!(path_of(temp.path(), "../x").starts_with(temp.path()));

@@ -36,7 +36,11 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 shared.written.notify_waiters();
             }
             Err(error) => {
-                tracing::warn!(run = ended.run, error = &error as &dyn std::error::Error, "a run is not in its dialogue yet");
+                tracing::warn!(
+                    run = ended.run,
+                    error = &error as &dyn std::error::Error,
+                    "a run is not in its dialogue yet"
+                );
                 tokio::select! {
                     () = stop.cancelled() => return,
                     () = tokio::time::sleep(AGAIN) => {}

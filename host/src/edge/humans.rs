@@ -247,7 +247,8 @@ async fn answer_one(
     let caller = Caller::of(&request);
     let bytes = body::read_up_to(&context, request.into_body(), BODY_BYTES_MAX).await?;
     let body: Value = serde_json::from_slice(&bytes).map_err(|error| bad("body", format!("not JSON: {error}")))?;
-    let fields = body.as_object().ok_or_else(|| bad("body", "must be an object such as {\"answer\": \"yes\"}".into()))?;
+    let fields =
+        body.as_object().ok_or_else(|| bad("body", "must be an object such as {\"answer\": \"yes\"}".into()))?;
     if let Some(unknown) = fields.keys().find(|name| *name != "answer") {
         return Err(bad(&unknown.chars().take(64).collect::<String>(), "there is no such field".into()));
     }
@@ -311,7 +312,8 @@ pub(super) async fn accept(
         [one] => {
             if let Some(question) = answered(context, caller, one, &message).await? {
                 let receipt = context.sessions.accept(message).await?;
-                let told = json!({ "humanQuery": { "id": question.id, "taskId": question.task_id, "state": question.state } });
+                let told =
+                    json!({ "humanQuery": { "id": question.id, "taskId": question.task_id, "state": question.state } });
                 return Ok((Receipt { again: false, ..receipt }, told));
             }
         }
@@ -341,12 +343,8 @@ async fn answered(
 ) -> Result<Option<Arc<Question>>, ErrorShape> {
     context.sessions.vet(message)?;
     let chat = Chat { key: message.key.clone(), session_key: message.session.to_string() };
-    let given = humans::Given {
-        text: message.text.clone(),
-        by: caller.name.clone(),
-        via: message.method,
-        chat: Some(chat),
-    };
+    let given =
+        humans::Given { text: message.text.clone(), by: caller.name.clone(), via: message.method, chat: Some(chat) };
     match context.humans.answer(&Which { id: Some(question.id.clone()), ..Which::default() }, given).await {
         Ok(question) => Ok(Some(question)),
         // It says nothing or too much, or somebody was quicker: a message like any other.
@@ -359,9 +357,7 @@ fn open_questions(open: &[Arc<Question>]) -> Value {
     if open.len() < 2 {
         return json!({});
     }
-    let row = |question: &Arc<Question>| {
-        json!({ "id": question.id, "taskId": question.task_id, "nodeId": question.node_id, "question": question.question })
-    };
+    let row = |question: &Arc<Question>| json!({ "id": question.id, "taskId": question.task_id, "nodeId": question.node_id, "question": question.question });
     json!({ "openQuestions": open.iter().take(NAMED_MAX).map(row).collect::<Vec<_>>() })
 }
 

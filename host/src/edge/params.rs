@@ -110,7 +110,9 @@ impl Param {
         let list = |items: Value| json!({ "type": "array", "maxItems": VALUES_MAX, "items": items });
         let text = json!({ "type": "string", "minLength": 1, "maxLength": VALUE_CHARS_MAX });
         let schema = match self {
-            Self::Role | Self::Status | Self::ThreadState | Self::QuestionState => list(json!({ "type": "string", "enum": words })),
+            Self::Role | Self::Status | Self::ThreadState | Self::QuestionState => {
+                list(json!({ "type": "string", "enum": words }))
+            }
             Self::Type | Self::ViewCategory | Self::SubTag | Self::JobStatus | Self::TaskStatus | Self::Agent => {
                 list(text)
             }

@@ -42,7 +42,9 @@ fn to_asker(question: &Question, session: SessionKey, nth: usize) -> Asked {
     let (kind, note, text) = match answer {
         Some(answer) if answer.by == "deadline" => (
             OriginKind::InternalSystem,
-            format!("Nobody answered in time, so this is the default answer to the question that you asked{of_task}: {shown}"),
+            format!(
+                "Nobody answered in time, so this is the default answer to the question that you asked{of_task}: {shown}"
+            ),
             answer.text.clone(),
         ),
         Some(answer) => (
@@ -53,7 +55,9 @@ fn to_asker(question: &Question, session: SessionKey, nth: usize) -> Asked {
         None => (
             OriginKind::InternalSystem,
             "Message of the gateway".to_owned(),
-            format!("Nobody answered the question that you asked{of_task} in time. Decide yourself, or ask again.\n\nThe question: {shown}"),
+            format!(
+                "Nobody answered the question that you asked{of_task} in time. Decide yourself, or ask again.\n\nThe question: {shown}"
+            ),
         ),
     };
     Asked {
@@ -70,7 +74,10 @@ fn to_task(question: &Question, session: SessionKey) -> Asked {
     let shown = clip(&question.question);
     let text = match &question.answer {
         Some(answer) => {
-            format!("Task {task} goes on: the question that held it up is answered.\n\nQuestion: {shown}\n\nAnswer: {}", answer.text)
+            format!(
+                "Task {task} goes on: the question that held it up is answered.\n\nQuestion: {shown}\n\nAnswer: {}",
+                answer.text
+            )
         }
         None => format!("Task {task} goes on, though nobody answered the question that held it up: {shown}"),
     };

@@ -3,8 +3,8 @@
 
 use chela_question::{Ask, Parsed, numbered, parse_human_query};
 
-use super::store::{Forward, INBOX, Inbox};
 use super::Handle;
+use super::store::{Forward, INBOX, Inbox};
 use crate::config::{Agent, AgentRole};
 use crate::session_key::SessionKey;
 use crate::sessions::{Accepted, Further, HumanQuery, OriginKind, Step, Turn};

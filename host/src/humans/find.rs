@@ -52,7 +52,8 @@ impl Handle {
         let work_session = self.work_session_of(asked.run.as_deref()).await?;
         let state = self.0.state();
         let fits = |question: &Question| {
-            let is_agent = |agent: &String| question.agent_id == *agent || question.task_agent_id.as_ref() == Some(agent);
+            let is_agent =
+                |agent: &String| question.agent_id == *agent || question.task_agent_id.as_ref() == Some(agent);
             (asked.states.is_empty() || asked.states.contains(&question.state))
                 && asked.agent.as_ref().is_none_or(is_agent)
                 && (asked.task.is_none() || question.task_id == asked.task)
@@ -76,9 +77,8 @@ impl Handle {
     /// The question that is meant: by its id, else the open one of a task or a run.
     pub(super) async fn which(&self, which: &Which) -> Result<Arc<Question>, Error> {
         let work_session = self.work_session_of(which.run.as_deref()).await?;
-        let of_run = |question: &Question| {
-            which.run.as_deref().is_none_or(|run| is_of(question, run, work_session.as_deref()))
-        };
+        let of_run =
+            |question: &Question| which.run.as_deref().is_none_or(|run| is_of(question, run, work_session.as_deref()));
         if let Some(id) = &which.id {
             let found = self.get(id)?;
             let other = |what, given: &str| Error::Other { id: found.id.clone(), what, given: short(given) };
@@ -93,9 +93,8 @@ impl Handle {
         if which.run.is_none() && which.task.is_none() {
             return Err(Error::Which);
         }
-        let fits = |question: &&Arc<Question>| {
-            (which.task.is_none() || question.task_id == which.task) && of_run(question)
-        };
+        let fits =
+            |question: &&Arc<Question>| (which.task.is_none() || question.task_id == which.task) && of_run(question);
         let state = self.0.state();
         let open: Vec<Arc<Question>> = state.open().filter(fits).cloned().collect();
         match open.as_slice() {

@@ -91,11 +91,16 @@ impl Service {
         loop {
             let next = self.handle.0.state().inbox.front().cloned();
             let Some(left) = next else { return };
-            let taken = match left {
+            let taken = match left.clone() {
                 Inbox::Ask(ask) => self.ask(ask.clone(), Some(&ask.id)).await.map(drop),
                 Inbox::Forward(forward) => self.forward(forward).await,
             };
-            if let Err(error) = taken {
+            if let Err(Error::Refused(refused)) = &taken {
+                tracing::warn!(%refused, "what a run asks says nothing");
+                if self.drop_inbox(left.id()).await.is_err() {
+                    return;
+                }
+            } else if let Err(error) = taken {
                 return tracing::warn!(error = &error as &dyn std::error::Error, "what a run asks is not taken up yet");
             }
             self.handle.0.state().inbox.pop_front();
@@ -107,7 +112,8 @@ impl Service {
         let (id, task) = (ask.id.clone(), ask.task.as_ref().map(|task| task.task_id.clone()));
         let open = {
             let state = self.handle.0.state();
-            let of_task = task.and_then(|task| state.open().find(|question| question.task_id.as_ref() == Some(&task)).cloned());
+            let of_task =
+                task.and_then(|task| state.open().find(|question| question.task_id.as_ref() == Some(&task)).cloned());
             state.named(&id).or(of_task)
         };
         let next = match open {
@@ -291,7 +297,11 @@ impl Service {
             false => match shared.options.sessions.accept_with(&messages, records(&kept)?).await {
                 Ok(_) => {}
                 Err(error) if error.is_callers() => {
-                    tracing::error!(question = kept.question.id, error = &error as &dyn std::error::Error, "an answer could not be delivered");
+                    tracing::error!(
+                        question = kept.question.id,
+                        error = &error as &dyn std::error::Error,
+                        "an answer could not be delivered"
+                    );
                     shared.options.journal.commit_async(records(&kept)?).await?;
                 }
                 Err(error) => return Err(error.into()),
@@ -299,7 +309,7 @@ impl Service {
         }
         let question = shared.state().note(kept);
         if let Some(word) = word {
-            let told = json!({ "reason": format!("{word:?}").to_lowercase(), "ts": now, "question": *question });
+            let told = json!({ "reason": word.as_str(), "ts": now, "question": *question });
             shared.options.feed.tell("human.changed", Audience::Readers, &told);
         }
         self.show(question).await;
@@ -343,7 +353,11 @@ impl Service {
             match self.advance(&question, input, Vec::new()).await {
                 Ok(()) => self.finish(&question.id).await,
                 Err(error) => {
-                    tracing::warn!(question = question.id, error = &error as &dyn std::error::Error, "a question could not be moved on");
+                    tracing::warn!(
+                        question = question.id,
+                        error = &error as &dyn std::error::Error,
+                        "a question could not be moved on"
+                    );
                 }
             }
         }
@@ -369,7 +383,10 @@ impl Service {
                 Err(error) => Err(error),
             };
             if let Err(error) = dropped {
-                return tracing::warn!(error = &error as &dyn std::error::Error, "old questions could not be taken out");
+                return tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "old questions could not be taken out"
+                );
             }
             let mut state = shared.state();
             for question in part {
@@ -392,7 +409,12 @@ fn not_its_fault(question: &Question, moved: Result<bool, crate::tasks::Error>) 
     match moved {
         Err(error @ (crate::tasks::Error::Stopping | crate::tasks::Error::Journal(_))) => Err(error.into()),
         Err(error) => {
-            tracing::warn!(question = question.id, task = question.task_id, error = &error as &dyn std::error::Error, "the task of a question could not be moved");
+            tracing::warn!(
+                question = question.id,
+                task = question.task_id,
+                error = &error as &dyn std::error::Error,
+                "the task of a question could not be moved"
+            );
             Ok(false)
         }
         Ok(moved) => Ok(moved),

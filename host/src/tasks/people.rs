@@ -12,13 +12,7 @@ const SHOWN_CHARS: usize = 300;
 
 impl Handle {
     /// A task waits for the answer to a question; whether it was in progress until now.
-    pub async fn wait_for_person(
-        &self,
-        agent: AgentId,
-        task: String,
-        question: &str,
-        id: &str,
-    ) -> Result<bool, Error> {
+    pub async fn wait_for_person(&self, agent: AgentId, task: String, question: &str, id: &str) -> Result<bool, Error> {
         if self.status_of(&agent, &task).is_none_or(|(status, _)| status != Status::InProgress) {
             return Ok(false);
         }
@@ -34,7 +28,8 @@ impl Handle {
 
     /// A task that waited for a person goes on; whether it did wait.
     pub async fn go_on_answered(&self, agent: AgentId, task: String, answer: &str) -> Result<bool, Error> {
-        let waits = |(status, kind): (Status, Option<String>)| status == Status::Blocked && kind.as_deref() == Some(INPUT);
+        let waits =
+            |(status, kind): (Status, Option<String>)| status == Status::Blocked && kind.as_deref() == Some(INPUT);
         if !self.status_of(&agent, &task).is_some_and(waits) {
             return Ok(false);
         }
