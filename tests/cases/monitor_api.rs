@@ -318,3 +318,17 @@ fn filled(path: &str, there: bool) -> Option<String> {
     };
     Some(path.replace("{id}", id).replace("{taskId}", if there { "task_20260213_oauth" } else { "task_never" }))
 }
+
+#[test]
+fn the_old_monitors_header_opens_the_api_and_nothing_else() {
+    let host = TestHost::start();
+    let token = host.token.clone();
+    let client = chela::client::Client::new(host.address(chela::port::Port::Monitor), None);
+    let ask = |path: &str, token: &str| {
+        let headers = [("X-Task-Monitor-Token", token)];
+        host.block_on(client.send("GET".parse().expect("a method"), path, &headers, vec![])).expect("an answer").status
+    };
+    assert_eq!(ask("/api/health", &token), 200);
+    assert_eq!(ask("/api/health", "a-token-of-somebody-else"), 401);
+    assert_eq!(ask("/metrics", &token), 401);
+}

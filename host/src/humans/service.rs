@@ -112,9 +112,13 @@ impl Service {
         let (id, task) = (ask.id.clone(), ask.task.as_ref().map(|task| task.task_id.clone()));
         let open = {
             let state = self.handle.0.state();
-            let of_task =
-                task.and_then(|task| state.open().find(|question| question.task_id.as_ref() == Some(&task)).cloned());
-            state.named(&id).or(of_task)
+            // The task of a run that has asked before waits by now, and is nobody's active one.
+            let of_run = ask.run_id.as_deref().filter(|_| task.is_none());
+            let is_meant = |question: &&Arc<Question>| match &task {
+                Some(_) => question.task_id == task,
+                None => of_run.is_some_and(|run| question.is_of_run(run)),
+            };
+            state.named(&id).or_else(|| state.open().find(is_meant).cloned())
         };
         let next = match open {
             Some(open) => step(&open, Input::Ask(ask), self.now().0)?,
