@@ -142,6 +142,10 @@ fn lists_are_narrowed_and_go_on_where_a_page_ended() {
     assert!(!ids(&first).contains(&ids(&second)[0]));
     answer(&host, json!({ "id": free, "answer": "x" })).expect("taken");
     assert_eq!((count(json!({})), count(json!({ "all": true }))), (2, 3));
+    let (_, document) = host.get("/api/openapi.json");
+    let whole = json!({ "$ref": "#/components/schemas/HumanQuery", "components": document["components"] });
+    let schema = jsonschema::validator_for(&whole).expect("a schema");
+    assert!(schema.is_valid(&host.question(&free)), "as the document says: {}", host.question(&free));
     let (status, page) = host.get("/api/human-queries?limit=1");
     assert_eq!((status, page["humanQueries"].as_array().map(Vec::len)), (200, Some(1)));
     let (_, page) =

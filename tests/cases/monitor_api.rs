@@ -279,6 +279,7 @@ fn every_operation_answers_as_the_document_says() {
                 let Some(url) = filled(path, id == "there") else { continue };
                 let body = match verb.as_str() {
                     "patch" => r#"{"collabCategory":"infra_ops"}"#,
+                    "post" if path.starts_with("/api/human-queries/") => r#"{"answer":"8080"}"#,
                     "post" => r#"{"taskId":"task_20260213_oauth","agentId":"eden","progress":"확인"}"#,
                     _ => "",
                 };
@@ -311,6 +312,8 @@ fn filled(path: &str, there: bool) -> Option<String> {
     let session = "ws_b94e21c7-03da-4d58-8f2e-6a1c7e5d9042";
     let id = match (there, path) {
         (false, _) => "never",
+        // Nobody of the old system asks people; `human_answers` has one that is there.
+        (true, "/api/human-queries/{id}/answer") => return None,
         (true, path) if path.starts_with("/api/agents/") => "eden",
         (true, path) if path.starts_with("/api/jobs/") => "run-9c41d2",
         (true, path) if path.starts_with("/api/tasks/") => "task_20260213_oauth",
