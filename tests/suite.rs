@@ -18,6 +18,11 @@ mod cases {
     mod gateway_runs;
     mod guide;
     mod health;
+    mod human_answers;
+    mod human_crash;
+    mod human_flow;
+    mod human_markers;
+    mod human_talk;
     mod init;
     mod jobs_flows;
     mod jobs_lives;

@@ -19,9 +19,11 @@ use crate::agents;
 use crate::bus::{self, Bus, data};
 use crate::clock::Clock;
 use crate::config::{Listen, Starter};
+use crate::dialogues;
 use crate::edge::{self, Audit, Context, Limiters, Listener, Phase, Presence, Shared};
 use crate::event::{Event, Kind};
 use crate::feed::Feed;
+use crate::humans;
 use crate::jobs;
 use crate::journal;
 use crate::layout::StateDir;
@@ -109,6 +111,7 @@ pub struct App {
     tools: tools::Handle,
     sessions: sessions::Handle,
     jobs: jobs::Handle,
+    humans: humans::Handle,
     agents: agents::Handle,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
@@ -167,6 +170,8 @@ impl App {
         let tasks_found = tasks::read(&opened)?;
         let sessions_found = sessions::read(&opened)?;
         let jobs_found = jobs::read(&opened)?;
+        let dialogues_found = dialogues::read(&opened)?;
+        let humans_found = humans::read(&opened)?;
         let results_found = results::read(&opened)?;
         let journal = opened.start()?;
         let results = results::Handle::new(journal.clone(), clock.clone(), results_found);
@@ -248,7 +253,7 @@ impl App {
                 bus: bus.clone(),
                 metrics: metrics.clone(),
                 settings: settings.clone(),
-                journal,
+                journal: journal.clone(),
                 monitor: monitor.clone(),
                 tasks: tasks.clone(),
                 sessions: sessions.clone(),
@@ -257,6 +262,35 @@ impl App {
             services.stop.clone(),
         );
         services.spawn("the keeper of jobs", keeping);
+        let (dialogues, writing) = dialogues::start(
+            dialogues::Options {
+                dir: dir.clone(),
+                settings: settings.clone(),
+                journal: journal.clone(),
+                sessions: sessions.clone(),
+                tasks: tasks.clone(),
+            },
+            dialogues_found,
+            services.stop.clone(),
+        );
+        services.spawn("the writer of dialogues", writing);
+        let (humans, keeping) = humans::start(
+            humans::Options {
+                dir: dir.clone(),
+                clock: clock.clone(),
+                bus: bus.clone(),
+                settings: settings.clone(),
+                journal,
+                tasks: tasks.clone(),
+                sessions: sessions.clone(),
+                jobs: jobs.clone(),
+                dialogues: dialogues.clone(),
+                feed: feed.clone(),
+            },
+            humans_found,
+            services.stop.clone(),
+        );
+        services.spawn("the keeper of questions", keeping);
         let tools = tools::Handle::new(tools::Options {
             dir: dir.clone(),
             clock: clock.clone(),
@@ -267,6 +301,7 @@ impl App {
             tasks: tasks.clone(),
             sessions: sessions.clone(),
             jobs: jobs.clone(),
+            humans: humans.clone(),
             results,
         });
         let models = models::Handle::new(dir.clone(), clock.clone());
@@ -276,6 +311,8 @@ impl App {
             settings: settings.clone(),
             plugins: plugins.clone(),
             sessions: sessions.clone(),
+            dialogues: dialogues.clone(),
+            humans: humans.clone(),
             tools: tools.clone(),
             models: models.clone(),
             feed: feed.clone(),
@@ -295,6 +332,8 @@ impl App {
             tools: tools.clone(),
             sessions: sessions.clone(),
             jobs: jobs.clone(),
+            dialogues,
+            humans: humans.clone(),
             agents: agents.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
@@ -332,6 +371,7 @@ impl App {
             tools,
             sessions,
             jobs,
+            humans,
             agents,
             phase,
             changes,
@@ -380,6 +420,10 @@ impl App {
 
     pub fn jobs(&self) -> &jobs::Handle {
         &self.jobs
+    }
+
+    pub fn humans(&self) -> &humans::Handle {
+        &self.humans
     }
 
     pub fn tools(&self) -> &tools::Handle {

@@ -13,6 +13,7 @@ mod jobs;
 mod monitor;
 mod output;
 mod plugin;
+mod questions;
 mod serve;
 mod send;
 mod sessions;
@@ -80,6 +81,10 @@ enum Command {
     Task(task::Task),
     /// List what agents have asked of each other, and what became of it
     Jobs(jobs::Jobs),
+    /// List what agents want to know from people
+    Questions(questions::Questions),
+    /// Answer a question of an agent; its task goes on
+    Answer(questions::Answer),
     /// Start a sub-agent of an agent on a task of its own
     Spawn(jobs::Spawn),
     /// Say what decided something about a work session, a task or a job
@@ -144,6 +149,8 @@ fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
         Command::Tasks(tasks) => tasks.run(&dir, output)?,
         Command::Task(task) => return task.run(&dir, output),
         Command::Jobs(jobs) => jobs.run(&dir, output)?,
+        Command::Questions(questions) => questions.run(&dir, output)?,
+        Command::Answer(answer) => answer.run(&dir, output)?,
         Command::Spawn(spawn) => spawn.run(&dir, output)?,
         Command::Why(why) => why.run(&dir, output)?,
         Command::Config(config) => config.run(&dir, output)?,

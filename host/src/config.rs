@@ -5,6 +5,7 @@ mod a2a;
 mod agents;
 mod categories;
 mod events;
+mod human;
 mod listen;
 mod models;
 pub mod old;
@@ -29,6 +30,7 @@ pub use a2a::{A2a, AgentA2a, AgentToAgent, Allow, ChainLimits, Exchange, Languag
 pub use agents::{Agent, AgentRole, Agents, Identity, Team};
 pub use categories::Category;
 pub use events::Events;
+pub use human::{Human, OnDeadline};
 pub use listen::Listen;
 pub use models::{Model, ModelRef, Provider, ProviderKind, Providers, RunLimits, Runs};
 pub use parse::{Problems, json5_value, parse};
@@ -63,6 +65,8 @@ pub struct Config {
     pub runs: Runs,
     /// Flows between agents.
     pub a2a: A2a,
+    /// Questions of agents to people.
+    pub human: Human,
     /// How sessions of agents exchange messages.
     pub session: Session,
     /// What the tools of agents may do.
@@ -222,6 +226,7 @@ impl Default for Config {
             providers: Providers::default(),
             runs: Runs::default(),
             a2a: A2a::default(),
+            human: Human::default(),
             session: Session::default(),
             tools: Tools::default(),
             teams: Vec::new(),

@@ -34,6 +34,8 @@ pub mod monitor;
 pub mod tasks;
 pub mod sessions;
 pub mod jobs;
+pub mod dialogues;
+pub mod humans;
 pub mod tools;
 pub mod agents;
 

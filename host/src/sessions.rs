@@ -31,10 +31,12 @@ use lanes::State;
 use transcript::{FLUSH_EVERY, Work, Writer};
 
 pub use lanes::{Place, Progress};
-pub use record::{Accepted, Chain, Ended, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step, place_of};
+pub use record::{
+    Accepted, Chain, Ended, HumanQuery, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step, place_of,
+};
 pub use rows::{stop_word, text_of, turns};
 pub use store::{Found, History, Patch, read};
-pub use turn::{Sum, Turn, Wrong};
+pub use turn::{Further, Sum, Turn, Wrong};
 
 /// The longest key of a sender; steps add a little to it.
 pub const KEY_BYTES_MAX: usize = 200;
@@ -252,6 +254,20 @@ impl Handle {
     pub fn session_of_run(&self, run: &str) -> Option<SessionKey> {
         let state = self.0.state();
         state.live(run).map(|live| live.key.clone()).or_else(|| state.past.get(run).map(|(key, ..)| key.clone()))
+    }
+
+    /// What a run is a part of, whether or not it has ended.
+    pub async fn part_of(&self, run: &str) -> Result<Option<Part>, Error> {
+        let live = self.0.state().live(run).cloned();
+        match live {
+            Some(live) => Ok(live.run.accepted.part.clone()),
+            None => Ok(self.past(run).await?.and_then(|run| run.accepted.part)),
+        }
+    }
+
+    /// The rows of a run that has ended, from the transcript of its session.
+    pub async fn rows_of_run(&self, key: &SessionKey, session_id: &str, run: &str) -> Result<Vec<Value>, Error> {
+        store::rows_of_run(&self.0, key, session_id, run).await
     }
 
     /// Rows of a session: the last ones, or those before a place.

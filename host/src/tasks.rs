@@ -7,6 +7,7 @@ mod edits;
 mod file;
 mod machine;
 mod milestones;
+mod people;
 mod plans;
 mod record;
 mod service;

@@ -2,6 +2,7 @@
 //! Keeps true: no tool runs before its arguments fit its schema and every guard has let it pass; what a guard rewrote is checked again.
 //! Never: knows what a tool does.
 
+mod ask;
 mod fetch;
 mod files;
 mod talk;
@@ -13,9 +14,10 @@ use serde_json::{Map, Value, json};
 
 use crate::bus::data;
 use crate::clock::Clock;
-use crate::config::Agent;
+use crate::config::{Agent, AgentRole};
 use crate::egress::Gate;
 use crate::event::{Event, Kind};
+use crate::humans;
 use crate::id;
 use crate::jobs;
 use crate::layout::StateDir;
@@ -80,19 +82,26 @@ pub struct InRun {
     pub chain: Chain,
     /// What the run is a part of.
     pub part: Option<Part>,
+    /// The session whose message began the run, where it was one.
+    pub sender: Option<String>,
 }
 
 /// Whether a call made twice does what it does once: it changes nothing, says the whole of what is to be, or is known by its key.
 pub fn is_repeatable(tool: &str, args: &Map<String, Value>) -> bool {
     let of_tasks = TOOLS.iter().any(|known| known.name == tool);
     let reads = all().any(|known| known.name == tool && known.reads);
-    let by_nature = ["sessions_send", "sessions_spawn", "files_write"].contains(&tool);
+    let by_nature = ["sessions_send", "sessions_spawn", "files_write", ask::NAME].contains(&tool);
     of_tasks || reads || by_nature || (tool == fetch::NAME && fetch::only_reads(args))
 }
 
 /// Every tool there is.
 pub fn all() -> impl Iterator<Item = &'static ToolSpec> {
-    TOOLS.iter().chain(files::TOOLS).chain(talk::TOOLS).chain(fetch::TOOLS)
+    TOOLS.iter().chain(files::TOOLS).chain(talk::TOOLS).chain(fetch::TOOLS).chain(ask::TOOLS)
+}
+
+/// Whether an agent is shown a tool: it may call it, and it is for one of its role.
+pub fn is_for(agent: &Agent, tool: &str) -> bool {
+    agent.may_call(tool) && (tool != ask::NAME || agent.role == AgentRole::Orchestrator)
 }
 
 pub struct Options {
@@ -105,6 +114,7 @@ pub struct Options {
     pub tasks: tasks::Handle,
     pub sessions: sessions::Handle,
     pub jobs: jobs::Handle,
+    pub humans: humans::Handle,
     pub results: results::Handle,
 }
 
@@ -236,6 +246,7 @@ impl Handle {
                 }
                 let mut answer = match name {
                     fetch::NAME => fetch::run(&shared.gate, &settings.config.tools.http_fetch, arguments).await,
+                    ask::NAME => ask::run(&shared.options, call, arguments).await,
                     name if talk::TOOLS.iter().any(|tool| tool.name == name) => {
                         talk::run(&shared.options, call, name, arguments).await
                     }

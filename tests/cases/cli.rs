@@ -160,6 +160,7 @@ fn doctor_is_content_with_a_good_directory_serving_or_not() {
             "gateway port good",
             "monitor port good",
             "hub port good",
+            "questions to people good",
             "open files good",
             "event log good",
             "state journal good",

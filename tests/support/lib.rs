@@ -6,6 +6,7 @@ pub mod components;
 mod dir;
 pub mod events;
 mod host;
+mod humans;
 mod jobs;
 pub mod models;
 mod plugins;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::output::table;
 use super::status::{self, Found};
 use super::{Output, ask, block_on, exit};
-use crate::config::Listen;
+use crate::config::{AgentRole, Listen};
 use crate::edge;
 use crate::layout::StateDir;
 use crate::plugins;
@@ -86,6 +86,7 @@ fn examine(dir: &StateDir, output: Output, mends: bool) -> anyhow::Result<ExitCo
     if matches!(found, Ok(Found::None | Found::Dead(_))) {
         findings.extend(settings.iter().flat_map(ports));
     }
+    findings.extend(settings.iter().map(questions));
     findings.extend(settings.iter().map(open_files));
     findings.push(event_log(dir));
     findings.push(kept::journal(dir, mends));
@@ -141,6 +142,30 @@ fn old_system(dir: &StateDir) -> Finding {
         detail,
         "stop the old gateway, then `chela serve --adopt` takes the directory over",
     )
+}
+
+/// Whether somebody asks people, and somebody hears of questions that nobody answers.
+fn questions(settings: &Settings) -> Finding {
+    const CHECK: &str = "questions to people";
+    let config = &settings.config;
+    let orchestrators = config.agents.list.iter().filter(|agent| agent.role == AgentRole::Orchestrator).count();
+    let lost = config
+        .agents
+        .list
+        .iter()
+        .find(|agent| agent.role == AgentRole::Worker && config.orchestrator_of(agent).is_none());
+    if let Some(worker) = lost {
+        let detail = format!("the worker {} has no orchestrator", worker.id);
+        return Finding::warning(CHECK, detail, "give one agent the role `orchestrator`, or name it in `orchestrator`");
+    }
+    if orchestrators == 0 && !config.agents.list.is_empty() {
+        let remedy = "give one agent the role `orchestrator` if agents are to ask people";
+        return Finding::warning(CHECK, "no agent asks people: none has the role `orchestrator`", remedy);
+    }
+    match config.human.deadline_minutes {
+        0 => Finding::good(CHECK, format!("{orchestrators} orchestrators, no deadline")),
+        minutes => Finding::good(CHECK, format!("{orchestrators} orchestrators, {minutes} minutes to answer")),
+    }
 }
 
 fn configuration(settings: &Result<Settings, settings::Error>) -> Vec<Finding> {

@@ -145,6 +145,7 @@ mod tests {
                 "providers",
                 "runs",
                 "a2a",
+                "human",
                 "session",
                 "tools",
                 "teams",

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::humans::{CONVERSATION, QUESTIONS};
 use super::monitor::{EVENTS, JOBS, SESSIONS, STATS};
 use super::params::Param;
 use super::tasks::TASKS;
@@ -32,6 +33,15 @@ pub(super) const OPERATIONS: &[Operation] = &[
     get("/api/team-state", "TeamState", &[], "Every agent with its current task and counts of its tasks"),
     get("/api/tasks", "TeamTasks", TASKS, "Open tasks of the whole team"),
     get("/api/tasks/{id}", "Task", &[], "One task of anybody, archived ones too"),
+    get("/api/tasks/{id}/conversation", "Conversation", CONVERSATION, "What was said for a task, oldest first"),
+    get("/api/human-queries", "HumanQueries", QUESTIONS, "Questions to people, the newest first"),
+    Operation {
+        verb: "post",
+        path: "/api/human-queries/{id}/answer",
+        summary: "Answer a question; the first answer stands. On the gateway's and the hub's port",
+        params: &[],
+        answer: "HumanQuery",
+    },
     get("/api/milestones", "Milestones", &[], "Milestones with their items"),
     get("/api/todos", "Todos", &[], "Todos"),
     get("/api/events", "Events", EVENTS, "Events, newest first; with `since` oldest first"),
@@ -108,7 +118,11 @@ impl Operation {
         if self.verb != "get" {
             operation["responses"]["403"] =
                 answer("The token's scope does not reach, or this monitor only reads", "Error");
-            let body = if self.verb == "patch" { "CategoryChange" } else { "TaskChange" };
+            let body = match self.path {
+                "/api/work-sessions/{id}/category" => "CategoryChange",
+                "/api/human-queries/{id}/answer" => "HumanAnswer",
+                _ => "TaskChange",
+            };
             let content = json!({ "application/json": { "schema": reference(body) } });
             operation["requestBody"] = json!({ "required": true, "content": content });
         }
@@ -186,6 +200,41 @@ fn task() -> Value {
     object(&["id"], Value::Object(properties))
 }
 
+fn question() -> Value {
+    let text = || json!({ "type": "string" });
+    let texts = || json!({ "type": "array", "items": { "type": "string" } });
+    let whole = || json!({ "type": "integer" });
+    let words = [
+        "id",
+        "runId",
+        "taskId",
+        "agentId",
+        "nodeId",
+        "messageId",
+        "question",
+        "workSessionId",
+        "conversationId",
+        "askerSessionKey",
+        "taskAgentId",
+        "taskSessionKey",
+        "defaultAnswer",
+        "reason",
+    ];
+    let numbers = ["leftOut", "createdAt", "updatedAt", "deadline", "escalatedAt"];
+    let mut properties: Map<String, Value> = words.iter().map(|name| ((*name).to_owned(), text())).collect();
+    properties.extend(numbers.iter().map(|name| ((*name).to_owned(), whole())));
+    let states = chela_question::State::ALL.map(chela_question::State::as_str);
+    let answer = json!({ "text": text(), "by": text(), "via": text(), "at": whole() });
+    let rest = [
+        ("questions", texts()),
+        ("state", json!({ "type": "string", "enum": states })),
+        ("answer", object(&["text", "by", "via", "at"], answer)),
+    ];
+    properties.extend(rest.map(|(name, schema)| (name.to_owned(), schema)));
+    let required = ["id", "agentId", "nodeId", "question", "questions", "createdAt", "askerSessionKey", "state"];
+    object(&required, Value::Object(properties))
+}
+
 fn schemas() -> Value {
     let text = || json!({ "type": "string" });
     let whole = || json!({ "type": "integer" });
@@ -247,6 +296,14 @@ fn schemas() -> Value {
             "events": whole(), "roles": counts(), "unknownRoles": whole(), "unknownShare": { "type": "number" },
         }),
     );
+    let speaker = json!({ "type": "string", "enum": ["orchestrator", "agent", "human", "system"] });
+    let turn = object(
+        &["runId", "taskId", "turnIndex", "role", "content", "timestamp"],
+        json!({
+            "runId": text(), "taskId": text(), "turnIndex": whole(), "role": speaker, "content": text(),
+            "timestamp": whole(), "agentId": text(), "messageId": text(), "sessionId": text(),
+        }),
+    );
     let monitor = object(
         &["events", "malformedLines", "unknownRoles", "leftToClassify"],
         json!({
@@ -294,6 +351,13 @@ fn schemas() -> Value {
             "items": { "type": "array", "items": object(&["id", "title", "status"], json!({
                 "id": text(), "title": text(), "status": mark, "taskId": text(), "updatedAt": text(),
             })) },
+        })),
+        "HumanQueries": page("humanQueries", "HumanQuery"),
+        "HumanQuery": question(),
+        "HumanAnswer": object(&["answer"], json!({ "answer": text() })),
+        "Conversation": object(&["taskId", "turns", "total", "nextCursor"], json!({
+            "taskId": text(), "workSessionId": maybe(), "total": whole(), "nextCursor": maybe(),
+            "turns": { "type": "array", "items": turn },
         })),
         "Todos": list("todos", "Todo"),
         "Todo": object(&["id", "title", "status"], json!({ "id": text(), "title": text(), "status": mark, "updatedAt": text() })),

@@ -44,6 +44,12 @@ impl Handle {
         Ok(seq)
     }
 
+    /// Whether a message would be accepted, as far as that can be told before.
+    pub fn vet(&self, asked: &Asked) -> Result<(), Error> {
+        self.check(asked)?;
+        self.may_take(asked)
+    }
+
     fn check(&self, asked: &Asked) -> Result<(), Error> {
         let bad = |byte: u8| byte.is_ascii_control();
         match asked.key.is_empty() || asked.key.len() > KEY_BYTES_MAX || asked.key.bytes().any(bad) {

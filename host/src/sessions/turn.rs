@@ -152,6 +152,21 @@ pub struct Sum {
     pub answers: u32,
 }
 
+/// Records of other rooms that are committed with the end of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Further(Vec<(&'static str, String, Value)>);
+
+impl Further {
+    pub fn put(&mut self, kind: &'static str, id: &str, body: &impl serde::Serialize) {
+        let body = serde_json::to_value(body).expect("a record is plain JSON");
+        self.0.push((kind, id.to_owned(), body));
+    }
+
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+}
+
 /// Why a run came to no answer.
 #[derive(Clone, Debug)]
 pub struct Wrong {
@@ -264,10 +279,17 @@ impl Turn {
     /// Ends a run that no model was asked for.
     pub async fn end(self, steps: Vec<Step>, status: Status, said: &str) -> Result<Arc<Ended>, Error> {
         let wrong = Wrong { said: said.to_owned(), kind: None, transient: false };
-        self.end_with(steps, status, String::new(), Some(wrong), "rpc", Sum::default()).await
+        self.end_with(steps, status, String::new(), Some(wrong), "rpc", Sum::default(), &Further::default()).await
     }
 
-    /// Records the last steps and the end, in one.
+    /// The name of the last row, once these steps are recorded.
+    pub fn message_id(&self, steps: &[Step]) -> String {
+        let all: Vec<Step> = self.steps.iter().chain(steps).cloned().collect();
+        rows::row_id(self.id(), rows::of_run(&self.live.run, &all).len().saturating_sub(1))
+    }
+
+    /// Records the last steps and the end, in one, with what else is to be there or not together with it.
+    #[allow(clippy::too_many_arguments, reason = "everything that is known of an end")]
     pub async fn end_with(
         mut self,
         mut steps: Vec<Step>,
@@ -276,6 +298,7 @@ impl Turn {
         wrong: Option<Wrong>,
         stop: &str,
         sum: Sum,
+        further: &Further,
     ) -> Result<Arc<Ended>, Error> {
         let shared = self.handle.0.clone();
         let now = shared.options.clock.now();
@@ -299,7 +322,7 @@ impl Turn {
         let mut counted = false;
         let run = loop {
             let run = Run { ended: Some(ended.clone()), ..self.live.run.clone() };
-            match self.commit_end(&run, &steps, &ended, &sum, &mut counted).await {
+            match self.commit_end(&run, &steps, &ended, &sum, further, &mut counted).await {
                 Ok(()) => break run,
                 // It does not fit: that it came to nothing does.
                 Err(Error::Journal(journal::Error::Refused { .. })) if !steps.is_empty() || !ended.reply.is_empty() => {
@@ -342,12 +365,16 @@ impl Turn {
         steps: &[Step],
         ended: &Ended,
         sum: &Sum,
+        further: &Further,
         counted: &mut bool,
     ) -> Result<(), Error> {
         let shared = self.shared();
         let mut transaction = Transaction::default();
         self.put_steps(&mut transaction, steps)?;
         journal::put(&mut transaction, record::RUN, self.id(), run)?;
+        for (kind, id, body) in &further.0 {
+            journal::put(&mut transaction, kind, id, body)?;
+        }
         let day = day_key(&self.live.key.agent, ended.at);
         let tokens = sum.usage.input + sum.usage.output + sum.usage.cache_read + sum.usage.cache_write;
         let submitted = {

@@ -464,7 +464,9 @@ impl Board<'_> {
         let waits = |task: &Task| self.open_dependencies(task).iter().any(|id| !ended.contains(&&**id));
         let pending =
             self.tasks.values().filter(|task| task.status == Status::Pending && !is_changed(task) && !waits(task));
-        if let Some(next) = pending.min_by_key(|task| (task.created.clone(), task.id.clone())) {
+        // Whoever waited for an answer and has it comes first.
+        let waited = |task: &Task| task.progress.last().is_some_and(|line| line.starts_with("Task resumed"));
+        if let Some(next) = pending.min_by_key(|task| (!waited(task), task.created.clone(), task.id.clone())) {
             let mut started = Changed { task: Task::clone(next), told: Vec::new() };
             self.begin(&mut started);
             decided.started(started);
