@@ -48,6 +48,7 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
             "chela-model",
             "chela-json5",
             "chela-flow",
+            "chela-drive",
             "chela-tests",
             "xtask",
             "chela-crash",
