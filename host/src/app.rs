@@ -19,6 +19,7 @@ use crate::agents;
 use crate::bus::{self, Bus, data};
 use crate::clock::Clock;
 use crate::config::{Listen, Starter};
+use crate::continuation;
 use crate::edge::{self, Audit, Context, Limiters, Listener, Phase, Presence, Shared};
 use crate::event::{Event, Kind};
 use crate::feed::Feed;
@@ -110,6 +111,7 @@ pub struct App {
     sessions: sessions::Handle,
     jobs: jobs::Handle,
     agents: agents::Handle,
+    continuation: continuation::Handle,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
     sockets: TaskTracker,
@@ -168,6 +170,7 @@ impl App {
         let sessions_found = sessions::read(&opened)?;
         let jobs_found = jobs::read(&opened)?;
         let results_found = results::read(&opened)?;
+        let continuation_found = continuation::read(&opened)?;
         let journal = opened.start()?;
         let results = results::Handle::new(journal.clone(), clock.clone(), results_found);
         let audit = Audit::open(&dir)?;
@@ -248,7 +251,7 @@ impl App {
                 bus: bus.clone(),
                 metrics: metrics.clone(),
                 settings: settings.clone(),
-                journal,
+                journal: journal.clone(),
                 monitor: monitor.clone(),
                 tasks: tasks.clone(),
                 sessions: sessions.clone(),
@@ -281,6 +284,22 @@ impl App {
             feed: feed.clone(),
         });
         services.spawn("the runs", running);
+        let (continuation, looking) = continuation::start(
+            continuation::Options {
+                clock: clock.clone(),
+                bus: bus.clone(),
+                metrics: metrics.clone(),
+                settings: settings.clone(),
+                journal,
+                plugins: plugins.clone(),
+                tasks: tasks.clone(),
+                sessions: sessions.clone(),
+                jobs: jobs.clone(),
+            },
+            continuation_found,
+            services.stop.clone(),
+        );
+        services.spawn("what keeps agents at work", looking);
 
         let (phase, phase_seen) = watch::channel(Phase::Ready);
         let (changes, sockets) = (TaskTracker::new(), TaskTracker::new());
@@ -296,6 +315,7 @@ impl App {
             sessions: sessions.clone(),
             jobs: jobs.clone(),
             agents: agents.clone(),
+            continuation: continuation.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             metrics,
@@ -333,6 +353,7 @@ impl App {
             sessions,
             jobs,
             agents,
+            continuation,
             phase,
             changes,
             sockets,
@@ -382,6 +403,10 @@ impl App {
         &self.jobs
     }
 
+    pub fn continuation(&self) -> &continuation::Handle {
+        &self.continuation
+    }
+
     pub fn tools(&self) -> &tools::Handle {
         &self.tools
     }
@@ -422,6 +447,7 @@ impl App {
         if tokio::time::timeout(SERVICES_PATIENCE, self.services.end()).await.is_err() {
             tracing::error!("a service did not end and is left behind");
         }
+        self.continuation.stop().await;
         self.sessions.stop().await;
         self.tasks.stop().await;
         self.monitor.stop().await;

@@ -4,6 +4,7 @@
 mod a2a;
 mod agents;
 mod categories;
+mod continuation;
 mod events;
 mod listen;
 mod models;
@@ -28,6 +29,9 @@ use crate::scope::Scope;
 pub use a2a::{A2a, AgentA2a, AgentToAgent, Allow, ChainLimits, Exchange, Language, Session, Spawn};
 pub use agents::{Agent, AgentRole, Agents, Identity, Team};
 pub use categories::Category;
+pub use continuation::{
+    Continuation, ContinuationCaps, ContinuationDelays, ContinuationErrors, ContinuationPoll, Zombies,
+};
 pub use events::Events;
 pub use listen::Listen;
 pub use models::{Model, ModelRef, Provider, ProviderKind, Providers, RunLimits, Runs};
@@ -63,6 +67,8 @@ pub struct Config {
     pub runs: Runs,
     /// Flows between agents.
     pub a2a: A2a,
+    /// How agents are kept at their tasks.
+    pub continuation: Continuation,
     /// How sessions of agents exchange messages.
     pub session: Session,
     /// What the tools of agents may do.
@@ -222,6 +228,7 @@ impl Default for Config {
             providers: Providers::default(),
             runs: Runs::default(),
             a2a: A2a::default(),
+            continuation: Continuation::default(),
             session: Session::default(),
             tools: Tools::default(),
             teams: Vec::new(),

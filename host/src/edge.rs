@@ -88,6 +88,7 @@ pub struct Shared {
     pub sessions: crate::sessions::Handle,
     pub jobs: crate::jobs::Handle,
     pub agents: crate::agents::Handle,
+    pub continuation: crate::continuation::Handle,
     pub bus: Bus,
     pub clock: Clock,
     pub metrics: Metrics,

@@ -36,6 +36,7 @@ pub mod sessions;
 pub mod jobs;
 pub mod tools;
 pub mod agents;
+pub mod continuation;
 
 // 4 edges
 pub mod edge;

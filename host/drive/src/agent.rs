@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::counts::Counts;
-use crate::step::{Layer, Send};
+use crate::rules::Rules;
+use crate::step::{Facts, Layer, Send};
 use crate::why::Why;
 
 /// When the agent is looked at next.
@@ -95,6 +96,15 @@ impl Agent {
 
     pub fn is_aborted(&self) -> bool {
         self.aborted.is_some()
+    }
+
+    /// From when on a poll asks about the task in progress; none while something else stands in the way.
+    pub fn polled_from(&self, task: &Facts, rules: &Rules) -> Option<u64> {
+        let counts = self.counts.get(&task.id);
+        let stopped = counts.is_some_and(|counts| counts.held || counts.stopped.is_some());
+        let idle = self.active_at.max(self.begun_at).max(task.activity_at).saturating_add(rules.idle_ms);
+        let rests = counts.map_or(0, |counts| counts.resting_until);
+        (rules.enabled && self.aborted.is_none() && self.questions == 0 && !stopped).then_some(idle.max(rests))
     }
 
     /// Whether a question or a prompt is on its way.

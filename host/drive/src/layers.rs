@@ -117,7 +117,8 @@ impl Step<'_> {
             }
             Outcome::Failed { said, .. } => {
                 let said = short(said);
-                counts.same_error = if counts.last_error == said { counts.same_error.saturating_add(1) } else { 1 };
+                counts.same_error =
+                    if alike(&counts.last_error, &said) { counts.same_error.saturating_add(1) } else { 1 };
                 counts.last_error = said;
             }
             Outcome::Aborted => {}
@@ -409,6 +410,12 @@ impl Step<'_> {
     pub(crate) fn counts_of(&mut self, task: &str) -> &mut Counts {
         self.agent.counts.entry(task.to_owned()).or_default()
     }
+}
+
+/// Whether two errors say the same; numbers in them, such as times, do not count.
+fn alike(one: &str, other: &str) -> bool {
+    let words = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    words(one) == words(other)
 }
 
 /// Whether a task was told that it will be abandoned and has shown nothing since.

@@ -145,6 +145,7 @@ mod tests {
                 "providers",
                 "runs",
                 "a2a",
+                "continuation",
                 "session",
                 "tools",
                 "teams",
