@@ -89,6 +89,29 @@ impl TestHost {
         self.dir.prompts(agent)
     }
 
+    /// Waits, with the clock standing still, until nothing of an agent runs, waits or is on its way, and what was due has been done.
+    fn settled(&self, agent: &str) -> Value {
+        let mut calm = 0;
+        eventually("an agent is at rest", || {
+            let kept = self.kept(agent);
+            let occupied = self.app().sessions().occupied().keys().any(|id| id.as_ref() == agent);
+            let past = kept["next"]["at"].as_u64().is_some_and(|at| at <= self.clock.now().0);
+            // A jump of minutes is made only after a while of calm: news of an end may be on their way.
+            let wanted = if kept["next"]["layer"] == "polling" { 20 } else { 1 };
+            calm = if occupied || past || kept["busy"] == true { 0 } else { calm + 1 };
+            (calm >= wanted).then_some(kept)
+        })
+    }
+
+    /// Lets time pass to the next thing that is planned for an agent, and what follows from it happen. False if nothing is planned.
+    pub fn turn(&self, agent: &str) -> bool {
+        let next = self.settled(agent)["next"].clone();
+        let Some(at) = next["at"].as_u64() else { return false };
+        self.pass(at.saturating_sub(self.clock.now().0));
+        self.settled(agent);
+        true
+    }
+
     /// Lets half seconds pass until `done`, as long as something is planned or a run goes on.
     pub fn drive(&self, what: &str, mut done: impl FnMut() -> bool) {
         eventually(what, || {

@@ -76,8 +76,7 @@ impl Counts {
 
     /// One more prompt.
     pub(crate) fn continued(&self, layer: Layer, now: u64) -> Self {
-        let day = now / DAY_MS;
-        let today = if day == self.day { self.today } else { 0 };
+        let (day, today) = (now / DAY_MS, self.today_at(now));
         Self {
             sent: self.sent + 1,
             in_a_row: self.in_a_row + 1,
@@ -94,9 +93,13 @@ impl Counts {
         }
     }
 
+    pub(crate) fn today_at(&self, now: u64) -> u32 {
+        if now / DAY_MS == self.day { self.today } else { 0 }
+    }
+
     /// Why there may be no further prompt; none while there may.
     pub(crate) fn cap(&self, now: u64, rules: &Rules) -> Option<String> {
-        let today = if now / DAY_MS == self.day { self.today } else { 0 };
+        let today = self.today_at(now);
         if self.in_a_row >= rules.in_a_row_max {
             return Some(format!("{} continuations in a row came to no progress", self.in_a_row));
         }

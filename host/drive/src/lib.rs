@@ -7,6 +7,7 @@ mod counts;
 mod layers;
 mod poll;
 mod rules;
+mod send;
 mod step;
 mod why;
 

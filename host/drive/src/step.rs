@@ -229,6 +229,9 @@ pub struct Counters {
     pub in_a_row: u32,
     pub in_a_row_max: u32,
     pub without_progress: u32,
+    pub in_all: u32,
+    pub today: u32,
+    pub tokens: u64,
 }
 
 /// A question to the policy.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use chela_drive::{Answer, Ask, Input, Layer, Send, Stop};
+use serde_json::json;
 
 use super::{Shared, store};
 use crate::id::AgentId;
@@ -51,6 +52,15 @@ impl Shared {
     }
 
     async fn answer(&self, agent: &AgentId, view: &View, ask: Ask) -> Answer {
+        let rules = self.rules();
+        let attrs = [
+            ("in-all", u64::from(ask.counters.in_all)),
+            ("in-all-max", rules.in_all_max.into()),
+            ("today", ask.counters.today.into()),
+            ("today-max", rules.per_day_max.into()),
+            ("tokens", ask.counters.tokens),
+            ("tokens-max", rules.tokens_max),
+        ];
         let input = NextInput {
             agent: self.actor(agent, &ask.session),
             layer: layer_of(ask.layer),
@@ -66,6 +76,7 @@ impl Shared {
             last_error: ask.last_error,
             same_error: ask.same_error,
             earlier: ask.earlier,
+            attrs: attrs.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect(),
         };
         let about = Self::about(agent, view, ask.layer.as_str());
         let (answered, failed) = self.options.plugins.next(input, &about).await;
@@ -123,8 +134,16 @@ impl Shared {
     }
 
     pub(super) async fn stop(self: Arc<Self>, agent: AgentId, task: String, stop: Stop, reason: String) {
-        match self.options.tasks.block(agent.clone(), task.clone(), stop.as_str(), reason).await {
-            Ok(()) => self.options.metrics.continuation_blocked(stop.as_str()),
+        let view = self.options.tasks.open_for(&agent, &task);
+        match self.options.tasks.block(agent.clone(), task.clone(), stop.as_str(), reason.clone()).await {
+            Ok(()) => {
+                self.options.metrics.continuation_blocked(stop.as_str());
+                if let Some(view) = view {
+                    let answer = json!({ "action": "block", "kind": stop.as_str() });
+                    let about = About { layer: None, ..Self::about(&agent, &view, "") };
+                    self.options.plugins.note_next(agent.as_ref(), &answer, &reason, &about);
+                }
+            }
             // Somebody was faster: it is out of progress, and that was wanted.
             Err(tasks::Error::Refused(_)) => {}
             Err(error) => {

@@ -13,7 +13,7 @@ impl Handle {
         let every = poll_every_ms(&shared.options.settings.current().config.continuation);
         let state = shared.state();
         let Some(known) = state.agents.get(agent) else {
-            return json!({ "enabled": rules.enabled, "next": null, "counters": null, "last": null });
+            return json!({ "enabled": rules.enabled, "aborted": false, "busy": false, "next": null, "counters": null, "last": null });
         };
         let polled = || {
             let from = known.polled_from(look.task.as_ref()?, &rules)?;
@@ -35,7 +35,9 @@ impl Handle {
                 "taskId": last.task, "layer": last.layer.as_str(), "at": last.at, "action": last.what, "reason": last.why,
             })
         });
-        let aborted = known.is_aborted();
-        json!({ "enabled": rules.enabled, "aborted": aborted, "next": next, "counters": counters, "last": last })
+        json!({
+            "enabled": rules.enabled, "aborted": known.is_aborted(), "busy": known.is_busy(), "next": next,
+            "counters": counters, "last": last,
+        })
     }
 }

@@ -268,8 +268,8 @@ fn schemas() -> Value {
         "Current": object(&["task"], json!({
             "task": { "anyOf": [reference("Task"), { "type": "null" }] }, "continuation": reference("Continuation"),
         })),
-        "Continuation": object(&["enabled", "next", "counters", "last"], json!({
-            "enabled": { "type": "boolean" }, "aborted": { "type": "boolean" },
+        "Continuation": object(&["enabled", "aborted", "busy", "next", "counters", "last"], json!({
+            "enabled": { "type": "boolean" }, "aborted": { "type": "boolean" }, "busy": { "type": "boolean" },
             "next": { "anyOf": [object(&["layer", "at"], json!({ "layer": text(), "at": whole() })), { "type": "null" }] },
             "counters": { "type": ["object", "null"] },
             "last": { "anyOf": [
