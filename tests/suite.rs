@@ -7,6 +7,10 @@ mod cases {
     mod browser;
     mod cli;
     mod config;
+    mod continuation_flows;
+    mod continuation_limits;
+    mod continuation_lives;
+    mod continuation_people;
     mod crash_events;
     mod crash_jobs;
     mod docs;

@@ -19,6 +19,7 @@ use crate::agents;
 use crate::bus::{self, Bus, data};
 use crate::clock::Clock;
 use crate::config::{Listen, Starter};
+use crate::continuation;
 use crate::dialogues;
 use crate::edge::{self, Audit, Context, Limiters, Listener, Phase, Presence, Shared};
 use crate::event::{Event, Kind};
@@ -113,6 +114,7 @@ pub struct App {
     jobs: jobs::Handle,
     humans: humans::Handle,
     agents: agents::Handle,
+    continuation: continuation::Handle,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
     sockets: TaskTracker,
@@ -173,6 +175,7 @@ impl App {
         let dialogues_found = dialogues::read(&opened)?;
         let humans_found = humans::read(&opened)?;
         let results_found = results::read(&opened)?;
+        let continuation_found = continuation::read(&opened)?;
         let journal = opened.start()?;
         let results = results::Handle::new(journal.clone(), clock.clone(), results_found);
         let audit = Audit::open(&dir)?;
@@ -318,6 +321,22 @@ impl App {
             feed: feed.clone(),
         });
         services.spawn("the runs", running);
+        let (continuation, looking) = continuation::start(
+            continuation::Options {
+                clock: clock.clone(),
+                bus: bus.clone(),
+                metrics: metrics.clone(),
+                settings: settings.clone(),
+                journal,
+                plugins: plugins.clone(),
+                tasks: tasks.clone(),
+                sessions: sessions.clone(),
+                jobs: jobs.clone(),
+            },
+            continuation_found,
+            services.stop.clone(),
+        );
+        services.spawn("what keeps agents at work", looking);
 
         let (phase, phase_seen) = watch::channel(Phase::Ready);
         let (changes, sockets) = (TaskTracker::new(), TaskTracker::new());
@@ -335,6 +354,7 @@ impl App {
             dialogues,
             humans: humans.clone(),
             agents: agents.clone(),
+            continuation: continuation.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             metrics,
@@ -373,6 +393,7 @@ impl App {
             jobs,
             humans,
             agents,
+            continuation,
             phase,
             changes,
             sockets,
@@ -426,6 +447,10 @@ impl App {
         &self.humans
     }
 
+    pub fn continuation(&self) -> &continuation::Handle {
+        &self.continuation
+    }
+
     pub fn tools(&self) -> &tools::Handle {
         &self.tools
     }
@@ -466,6 +491,7 @@ impl App {
         if tokio::time::timeout(SERVICES_PATIENCE, self.services.end()).await.is_err() {
             tracing::error!("a service did not end and is left behind");
         }
+        self.continuation.stop().await;
         self.sessions.stop().await;
         self.tasks.stop().await;
         self.monitor.stop().await;

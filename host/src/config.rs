@@ -4,6 +4,7 @@
 mod a2a;
 mod agents;
 mod categories;
+mod continuation;
 mod events;
 mod human;
 mod listen;
@@ -29,6 +30,9 @@ use crate::scope::Scope;
 pub use a2a::{A2a, AgentA2a, AgentToAgent, Allow, ChainLimits, Exchange, Language, Session, Spawn};
 pub use agents::{Agent, AgentRole, Agents, Identity, Team};
 pub use categories::Category;
+pub use continuation::{
+    Continuation, ContinuationCaps, ContinuationDelays, ContinuationErrors, ContinuationPoll, Zombies,
+};
 pub use events::Events;
 pub use human::{Human, OnDeadline};
 pub use listen::Listen;
@@ -67,6 +71,8 @@ pub struct Config {
     pub a2a: A2a,
     /// Questions of agents to people.
     pub human: Human,
+    /// How agents are kept at their tasks.
+    pub continuation: Continuation,
     /// How sessions of agents exchange messages.
     pub session: Session,
     /// What the tools of agents may do.
@@ -227,6 +233,7 @@ impl Default for Config {
             runs: Runs::default(),
             a2a: A2a::default(),
             human: Human::default(),
+            continuation: Continuation::default(),
             session: Session::default(),
             tools: Tools::default(),
             teams: Vec::new(),

@@ -91,6 +91,7 @@ pub struct Shared {
     pub dialogues: crate::dialogues::Handle,
     pub humans: crate::humans::Handle,
     pub agents: crate::agents::Handle,
+    pub continuation: crate::continuation::Handle,
     pub bus: Bus,
     pub clock: Clock,
     pub metrics: Metrics,

@@ -38,6 +38,7 @@ pub mod dialogues;
 pub mod humans;
 pub mod tools;
 pub mod agents;
+pub mod continuation;
 
 // 4 edges
 pub mod edge;

@@ -217,6 +217,7 @@ impl Handle {
             work_session: subject.as_ref().and_then(|view| view.task.work_session.clone()),
             agent: Some(agent.id.to_string()),
             job: call.run.as_ref().and_then(|run| run.part.as_ref()?.job_id.clone()),
+            layer: None,
         };
         let asked = ToolCall {
             tool: name.into(),
@@ -298,7 +299,7 @@ impl Handle {
             move |explicit: Option<String>| -> Lineage { Sources { explicit, ..sources }.decide(|_| over, fresh) };
         // A completion has them in the task's progress and in its answer already.
         let notes = if tool == "task_complete" { Vec::new() } else { warnings.clone() };
-        let outcome = options.tasks.run_tool(&session.agent, tool, args, warnings, keep, lineage).await;
+        let outcome = options.tasks.run_tool(session, tool, args, warnings, keep, lineage).await;
         match outcome {
             Ok(mut answer) => {
                 if !notes.is_empty() {
@@ -385,7 +386,8 @@ fn failed(error: &tasks::Error) -> Map<String, Value> {
     data(json!({ "success": false, "error": error.to_string() }))
 }
 
-fn policy_task(view: &View) -> Task {
+/// A task as a policy sees it.
+pub fn policy_task(view: &View) -> Task {
     let step =
         |step: &chela_taskfile::Step| Step { id: step.id.clone(), content: step.content.clone(), status: step.status };
     Task {

@@ -3,6 +3,7 @@
 
 mod binary;
 pub mod components;
+pub mod continuation;
 mod dir;
 pub mod events;
 mod host;

@@ -49,6 +49,7 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
             "chela-json5",
             "chela-flow",
             "chela-question",
+            "chela-drive",
             "chela-tests",
             "xtask",
             "chela-crash",

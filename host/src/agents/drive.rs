@@ -45,6 +45,7 @@ impl From<Failure> for Failed {
             FailureKind::Timeout => "timeout",
             FailureKind::ContextLength => "context_length",
             FailureKind::Refusal => "refusal",
+            FailureKind::Auth => "auth",
             _ => "unknown",
         };
         let transient = failure.is_worth_retrying();

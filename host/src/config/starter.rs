@@ -146,6 +146,7 @@ mod tests {
                 "runs",
                 "a2a",
                 "human",
+                "continuation",
                 "session",
                 "tools",
                 "teams",

@@ -14,7 +14,7 @@ use crate::config::ModelRef;
 use crate::id;
 use crate::scope::Scope;
 use crate::session_key::SessionKey;
-use crate::sessions::{Asked, Ended, History, Origin, OriginKind, Progress, Receipt, Status, text_of};
+use crate::sessions::{Asked, Ended, Error, History, Origin, OriginKind, Progress, Receipt, Status, text_of};
 
 const HISTORY: usize = 200;
 const HISTORY_MAX: usize = 1_000;
@@ -300,9 +300,15 @@ struct ChatAbort {
     preserve_side_runs: Unused,
 }
 
+/// Ends what runs or waits, on a person's word: nothing is continued until a person speaks again.
+async fn stop(context: &Context, session: &SessionKey, run: Option<&str>) -> Result<Vec<String>, ErrorShape> {
+    context.continuation.aborted(session).await.map_err(Error::from)?;
+    Ok(context.sessions.abort(session, run).await?)
+}
+
 async fn chat_abort(context: Context, asked: ChatAbort) -> Result<Value, ErrorShape> {
     let session = session_of(&context, &asked.session_key, asked.agent_id.as_deref())?;
-    let runs = context.sessions.abort(&session, asked.run_id.as_deref()).await?;
+    let runs = stop(&context, &session, asked.run_id.as_deref()).await?;
     Ok(json!({ "ok": true, "aborted": !runs.is_empty(), "runIds": runs }))
 }
 
@@ -327,7 +333,7 @@ async fn sessions_abort(context: Context, asked: SessionsAbort) -> Result<Value,
             return Err(ErrorShape::invalid("invalid sessions.abort params: at root: give `key` or `runId`"));
         }
     };
-    let runs = context.sessions.abort(&session, asked.run_id.as_deref()).await?;
+    let runs = stop(&context, &session, asked.run_id.as_deref()).await?;
     Ok(json!({ "ok": true, "aborted": !runs.is_empty(), "runIds": runs }))
 }
 

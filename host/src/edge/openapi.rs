@@ -322,7 +322,20 @@ fn schemas() -> Value {
         "Tasks": list("tasks", "Task"),
         "TeamTasks": object(&["tasks", "total"], json!({ "tasks": { "type": "array", "items": reference("Task") }, "total": whole() })),
         "Task": task(),
-        "Current": object(&["task"], json!({ "task": { "anyOf": [reference("Task"), { "type": "null" }] } })),
+        "Current": object(&["task"], json!({
+            "task": { "anyOf": [reference("Task"), { "type": "null" }] }, "continuation": reference("Continuation"),
+        })),
+        "Continuation": object(&["enabled", "aborted", "busy", "next", "counters", "last"], json!({
+            "enabled": { "type": "boolean" }, "aborted": { "type": "boolean" }, "busy": { "type": "boolean" },
+            "next": { "anyOf": [object(&["layer", "at"], json!({ "layer": text(), "at": whole() })), { "type": "null" }] },
+            "counters": { "type": ["object", "null"] },
+            "last": { "anyOf": [
+                object(&["taskId", "layer", "at", "action", "reason"], json!({
+                    "taskId": text(), "layer": text(), "at": whole(), "action": text(), "reason": text(),
+                })),
+                { "type": "null" },
+            ] },
+        })),
         "Plans": list("plans", "Plan"),
         "Plan": object(&["id"], json!({ "id": text(), "status": maybe(), "taskId": maybe(), "body": text(), "problem": text() })),
         "TeamState": list("agents", "AgentState"),

@@ -126,6 +126,7 @@ impl Handle {
             shared.ready.notify_one();
         }
         for live in &taken {
+            self.publish_accepted(live);
             self.tell_session(&live.key, "send", Some(live.id()));
         }
         Ok((taken, seq))
@@ -185,6 +186,9 @@ impl Handle {
             if waiting >= queue_max {
                 return Err(Error::Full { session: asked.session.to_string(), waiting });
             }
+        }
+        if let Some(asked) = fresh.iter().find(|asked| asked.only_if_idle && state.is_occupied(&asked.session.agent)) {
+            return Err(Error::Occupied { agent: asked.session.agent.to_string() });
         }
         let mut made = Vec::with_capacity(fresh.len());
         for asked in fresh {

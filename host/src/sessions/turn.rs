@@ -45,6 +45,7 @@ impl Handle {
         let now = shared.options.clock.now();
         let settings = shared.options.settings.current();
         let live = shared.state().begin(now, |agent| settings.config.slots_of(agent))?;
+        self.publish_started(&live, now);
         let (steps, rows) = (live.steps.clone(), live.rows);
         Some(Turn { handle: self.clone(), live, steps, started_at: now, rows })
     }
@@ -351,6 +352,7 @@ impl Turn {
         let ended = Arc::new(ended);
         let slots = shared.options.settings.current().config.slots_of(&self.live.key.agent);
         shared.state().end(&self.live, ended.clone(), slots);
+        self.handle.publish_ended(&self.live, &self.steps, &ended);
         shared.ready.notify_one();
         self.handle.tell_session(&self.live.key, "end", Some(self.live.id()));
         Ok(ended)

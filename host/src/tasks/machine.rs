@@ -67,6 +67,12 @@ pub(super) enum Op {
     RequestUnblock {
         task: String,
     },
+    /// Nobody works on it.
+    GiveUp {
+        task: String,
+        reason: String,
+        to_backlog: bool,
+    },
     /// Another task ended: what waited for it may start.
     Fill,
 }
@@ -142,6 +148,7 @@ impl Board<'_> {
             Op::PickFromBacklog { task } => self.pick(task),
             Op::Note { task, line } => self.note(&task, line),
             Op::RequestUnblock { task } => self.request_unblock(&task),
+            Op::GiveUp { task, reason, to_backlog } => self.give_up(&task, &reason, to_backlog),
             Op::Fill => {
                 let mut decided = Decided::default();
                 self.fill(&mut decided);
@@ -409,6 +416,26 @@ impl Board<'_> {
         task.blocked = Some(blocked);
         let answer = answer(&task, state);
         Ok(one(self.touched(task, kind, facts), answer))
+    }
+
+    fn give_up(&self, id: &str, reason: &str, to_backlog: bool) -> Result<Decided, Refused> {
+        let mut task = self.named(id)?;
+        refuse_if(&task, task.status != Status::InProgress, "only a task in progress can be given up")?;
+        let said = one_line(reason);
+        task.progress.push(format!("Given up: {said}"));
+        let facts = json!({ "reason": short(&said) });
+        let kind = if to_backlog {
+            task.status = Status::Backlog;
+            Kind::TaskBacklogAdded
+        } else {
+            task.status = Status::Abandoned;
+            task.outcome = Some(Outcome { kind: "abandoned".into(), summary: String::new(), reason: said });
+            Kind::TaskAbandoned
+        };
+        let answer = answer(&task, "given up");
+        let mut decided = one(self.touched(task, kind, facts), answer);
+        self.fill_pending(&mut decided);
+        Ok(decided)
     }
 
     /// A pending task starts if nothing is in the way.
