@@ -283,7 +283,7 @@ impl App {
                 clock: clock.clone(),
                 bus: bus.clone(),
                 settings: settings.clone(),
-                journal,
+                journal: journal.clone(),
                 tasks: tasks.clone(),
                 sessions: sessions.clone(),
                 jobs: jobs.clone(),

@@ -90,7 +90,7 @@ impl TestHost {
     }
 
     /// Waits, with the clock standing still, until nothing of an agent runs, waits or is on its way, and what was due has been done.
-    fn settled(&self, agent: &str) -> Value {
+    fn let_be(&self, agent: &str) -> Value {
         let mut calm = 0;
         eventually("an agent is at rest", || {
             let kept = self.kept(agent);
@@ -105,10 +105,10 @@ impl TestHost {
 
     /// Lets time pass to the next thing that is planned for an agent, and what follows from it happen. False if nothing is planned.
     pub fn turn(&self, agent: &str) -> bool {
-        let next = self.settled(agent)["next"].clone();
+        let next = self.let_be(agent)["next"].clone();
         let Some(at) = next["at"].as_u64() else { return false };
         self.pass(at.saturating_sub(self.clock.now().0));
-        self.settled(agent);
+        self.let_be(agent);
         true
     }
 

@@ -134,6 +134,22 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
+fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+fn texts() -> Value {
+    json!({ "type": "array", "items": { "type": "string" } })
+}
+
+fn maybe() -> Value {
+    json!({ "type": ["string", "null"] })
+}
+
+fn whole() -> Value {
+    json!({ "type": "integer" })
+}
+
 fn object(required: &[&str], properties: Value) -> Value {
     json!({ "type": "object", "required": required, "properties": properties })
 }
@@ -152,9 +168,6 @@ fn page(name: &str, of: &str) -> Value {
 }
 
 fn task() -> Value {
-    let text = || json!({ "type": "string" });
-    let texts = || json!({ "type": "array", "items": { "type": "string" } });
-    let whole = || json!({ "type": "integer" });
     let words = [
         "id",
         "agentId",
@@ -201,9 +214,6 @@ fn task() -> Value {
 }
 
 fn question() -> Value {
-    let text = || json!({ "type": "string" });
-    let texts = || json!({ "type": "array", "items": { "type": "string" } });
-    let whole = || json!({ "type": "integer" });
     let words = [
         "id",
         "runId",
@@ -236,11 +246,7 @@ fn question() -> Value {
 }
 
 fn schemas() -> Value {
-    let text = || json!({ "type": "string" });
-    let whole = || json!({ "type": "integer" });
-    let texts = || json!({ "type": "array", "items": { "type": "string" } });
     let counts = || json!({ "type": "object", "additionalProperties": { "type": "integer" } });
-    let maybe = || json!({ "type": ["string", "null"] });
     let role = json!({ "type": "string", "enum": crate::event::Role::ALL.map(crate::event::Role::as_str) });
     let source = json!({ "type": "string", "enum": ["manual", "rule", "heuristic", "fallback", "manual_override"] });
     let mark = json!({ "type": "string", "enum": ["todo", "in_progress", "done"] });
@@ -311,7 +317,7 @@ fn schemas() -> Value {
             "indexingPercent": whole(), "renewalPercent": whole(), "problem": text(),
         }),
     );
-    json!({
+    let mut schemas = json!({
         "Health": object(&["ok", "failing", "version", "uptimeMs", "agents", "monitor"], json!({
             "ok": { "type": "boolean" }, "failing": texts(), "version": text(), "uptimeMs": whole(), "agents": whole(), "monitor": monitor,
         })),
@@ -325,17 +331,7 @@ fn schemas() -> Value {
         "Current": object(&["task"], json!({
             "task": { "anyOf": [reference("Task"), { "type": "null" }] }, "continuation": reference("Continuation"),
         })),
-        "Continuation": object(&["enabled", "aborted", "busy", "next", "counters", "last"], json!({
-            "enabled": { "type": "boolean" }, "aborted": { "type": "boolean" }, "busy": { "type": "boolean" },
-            "next": { "anyOf": [object(&["layer", "at"], json!({ "layer": text(), "at": whole() })), { "type": "null" }] },
-            "counters": { "type": ["object", "null"] },
-            "last": { "anyOf": [
-                object(&["taskId", "layer", "at", "action", "reason"], json!({
-                    "taskId": text(), "layer": text(), "at": whole(), "action": text(), "reason": text(),
-                })),
-                { "type": "null" },
-            ] },
-        })),
+        "Continuation": continuation(),
         "Plans": list("plans", "Plan"),
         "Plan": object(&["id"], json!({ "id": text(), "status": maybe(), "taskId": maybe(), "body": text(), "problem": text() })),
         "TeamState": list("agents", "AgentState"),
@@ -348,16 +344,13 @@ fn schemas() -> Value {
         "WorkSessions": page("workSessions", "WorkSession"),
         "WorkSession": session,
         "Thread": thread,
-        "Classification": object(
-            &["primary", "secondary", "subTags", "confidence", "source", "reason", "version", "at"],
-            json!({
-                "primary": maybe(), "secondary": texts(), "subTags": texts(), "confidence": { "type": "number", "minimum": 0, "maximum": 1 },
-                "source": { "type": "string", "enum": ["rule", "heuristic", "fallback"] }, "reason": text(), "version": maybe(), "at": whole(),
-            }),
-        ),
+        "Classification": classification(),
         "Match": object(&["seq", "ts", "type", "passage"], json!({
             "seq": whole(), "ts": whole(), "type": text(), "fromAgent": maybe(), "passage": text(),
         })),
+    });
+    // Two lists, since the macro goes only so deep.
+    let further = json!({
         "Milestones": list("milestones", "Milestone"),
         "Milestone": object(&["id", "title", "status", "items"], json!({
             "id": text(), "title": text(), "description": text(), "dueDate": text(), "updatedAt": text(), "status": mark,
@@ -392,7 +385,40 @@ fn schemas() -> Value {
         "Error": object(&["error"], json!({
             "error": object(&["code", "message"], json!({ "code": text(), "message": text(), "field": text() })),
         })),
-    })
+    });
+    if let (Value::Object(schemas), Value::Object(further)) = (&mut schemas, further) {
+        schemas.extend(further);
+    }
+    schemas
+}
+
+/// How an agent is kept at its task.
+fn continuation() -> Value {
+    object(
+        &["enabled", "aborted", "busy", "next", "counters", "last"],
+        json!({
+            "enabled": { "type": "boolean" }, "aborted": { "type": "boolean" }, "busy": { "type": "boolean" },
+            "next": { "anyOf": [object(&["layer", "at"], json!({ "layer": text(), "at": whole() })), { "type": "null" }] },
+            "counters": { "type": ["object", "null"] },
+            "last": { "anyOf": [
+                object(&["taskId", "layer", "at", "action", "reason"], json!({
+                    "taskId": text(), "layer": text(), "at": whole(), "action": text(), "reason": text(),
+                })),
+                { "type": "null" },
+            ] },
+        }),
+    )
+}
+
+/// What the classifier said.
+fn classification() -> Value {
+    object(
+        &["primary", "secondary", "subTags", "confidence", "source", "reason", "version", "at"],
+        json!({
+            "primary": maybe(), "secondary": texts(), "subTags": texts(), "confidence": { "type": "number", "minimum": 0, "maximum": 1 },
+            "source": { "type": "string", "enum": ["rule", "heuristic", "fallback"] }, "reason": text(), "version": maybe(), "at": whole(),
+        }),
+    )
 }
 
 #[cfg(test)]
