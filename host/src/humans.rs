@@ -6,6 +6,7 @@ mod answers;
 mod ending;
 mod files;
 mod find;
+mod house;
 mod service;
 mod store;
 
@@ -163,7 +164,7 @@ impl Shared {
 
 /// What is asked of the room.
 enum Work {
-    Ask { ask: Ask, answer: oneshot::Sender<Result<Arc<Question>, Error>> },
+    Ask { ask: Box<Ask>, answer: oneshot::Sender<Result<Arc<Question>, Error>> },
     Answer { id: String, given: Given, answer: oneshot::Sender<Result<Arc<Question>, Error>> },
 }
 
@@ -239,7 +240,7 @@ impl Handle {
             ..ask
         };
         let (answer, answered) = oneshot::channel();
-        self.0.work.send(Work::Ask { ask, answer }).await.map_err(|_| Error::Stopping)?;
+        self.0.work.send(Work::Ask { ask: Box::new(ask), answer }).await.map_err(|_| Error::Stopping)?;
         answered.await.unwrap_or(Err(Error::Stopping))
     }
 

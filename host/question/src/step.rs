@@ -23,7 +23,7 @@ pub enum Deadline {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The same task asks something more.
-    Ask(Ask),
+    Ask(Box<Ask>),
     /// The task is blocked and the log was told.
     Blocked,
     Answer {
@@ -149,7 +149,7 @@ pub fn step(question: &Question, input: Input, now: u64) -> Result<Option<Next>,
     let told = match input {
         Input::Ask(ask) => match question.is_called(&ask.id) {
             true => return Ok(None),
-            false => add(&mut next, ask)?,
+            false => add(&mut next, *ask)?,
         },
         Input::Blocked if question.phase == Phase::Asking => {
             next.phase = Phase::Open;

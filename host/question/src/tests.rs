@@ -162,21 +162,22 @@ fn an_answer_that_says_nothing_or_too_much_is_refused() {
 #[test]
 fn a_second_ask_of_a_task_is_added_and_both_ids_mean_it() {
     let open = create(ask("a")).expect("asked").question;
-    let added = moved(&open, Input::Ask(Ask { session_key: "agent:ruda:x".into(), deadline: Some(50), ..ask("b") }));
+    let added =
+        moved(&open, Input::Ask(Box::new(Ask { session_key: "agent:ruda:x".into(), deadline: Some(50), ..ask("b") })));
     let question = &added.question;
     assert_eq!(question.question, "1. question a?\n2. question b?");
     assert_eq!((question.askers(), question.deadline), (vec!["agent:ruda:main", "agent:ruda:x"], Some(50)));
     assert!(
         question.is_called("a") && question.is_called("b") && question.is_of_run("run-b") && !question.is_called("c")
     );
-    assert_eq!(step(question, Input::Ask(ask("b")), 3), Ok(None), "the same again adds nothing");
+    assert_eq!(step(question, Input::Ask(Box::new(ask("b"))), 3), Ok(None), "the same again adds nothing");
     let mut many = question.clone();
     for n in 0..40 {
-        many = moved(&many, Input::Ask(ask(&format!("n{n}")))).question;
+        many = moved(&many, Input::Ask(Box::new(ask(&format!("n{n}"))))).question;
     }
     assert_eq!((many.questions.len(), many.left_out, many.asks.len()), (QUESTIONS_MAX, 22, 20));
     let over = moved(&many, answer("ok")).question;
-    assert!(step(&over, Input::Ask(ask("late")), 3).is_err(), "what is over is not added to");
+    assert!(step(&over, Input::Ask(Box::new(ask("late"))), 3).is_err(), "what is over is not added to");
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl<'a> Part<'a> {
 
     /// Whether a marker may begin here: at a line's start, or after something that may be cut out.
     fn may_begin(&self, at: usize) -> bool {
-        let before = self.text[self.range.start..at].as_bytes();
+        let before = &self.text.as_bytes()[self.range.start..at];
         let blank = before.iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r')).count();
         let (rest, indent) = before.split_at(before.len() - blank);
         match rest.last() {

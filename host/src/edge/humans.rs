@@ -15,7 +15,7 @@ use super::{Access, Context, ErrorShape, Methods, Refusal, Routes, body};
 use crate::humans::{self, Asked, Error, Listed, Which};
 use crate::port::Port;
 use crate::scope::Scope;
-use crate::sessions::{Asked as Message, OriginKind, Receipt};
+use crate::sessions::{Asked as Message, OriginKind, Progress, Receipt};
 
 /// Questions that the answer to a chat message names.
 const NAMED_MAX: usize = 10;
@@ -314,7 +314,8 @@ pub(super) async fn accept(
                 let receipt = context.sessions.accept(message).await?;
                 let told =
                     json!({ "humanQuery": { "id": question.id, "taskId": question.task_id, "state": question.state } });
-                return Ok((Receipt { again: false, ..receipt }, told));
+                // To its sender it begins now, however quick it was.
+                return Ok((Receipt { again: false, progress: Progress::Queued, ..receipt }, told));
             }
         }
         several => {

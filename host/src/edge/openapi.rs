@@ -123,6 +123,9 @@ impl Operation {
                 "/api/human-queries/{id}/answer" => "HumanAnswer",
                 _ => "TaskChange",
             };
+            if body == "HumanAnswer" {
+                operation["responses"]["409"] = answer("Somebody answered before, or it is over", "Error");
+            }
             let content = json!({ "application/json": { "schema": reference(body) } });
             operation["requestBody"] = json!({ "required": true, "content": content });
         }

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chela_question::{Ask, Deadline, Input, Next, Phase, Question, create, step};
+use chela_question::{Ask, Input, Next, Phase, Question, create, step};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::store::{self, Forward, Inbox, Kept};
-use super::{Error, Given, Handle, Work, files};
+use super::{Error, Given, Handle, Work};
 use crate::clock::Timestamp;
-use crate::config::OnDeadline;
 use crate::feed::Audience;
 use crate::jobs;
 use crate::journal::{self, Transaction};
@@ -22,13 +21,12 @@ use crate::sessions;
 const TICK: Duration = Duration::from_secs(1);
 /// Between two looks for old questions.
 const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
-const DAY_MS: u64 = 86_400_000;
 
 pub(super) struct Service {
-    handle: Handle,
+    pub(super) handle: Handle,
     work: mpsc::Receiver<Work>,
     /// Files cannot be written; said once.
-    failing: bool,
+    pub(super) failing: bool,
 }
 
 impl Service {
@@ -68,7 +66,7 @@ impl Service {
         // Whoever asked may be gone; it is done all the same.
         match work {
             Work::Ask { ask, answer } => {
-                let asked = self.ask(ask, None).await;
+                let asked = self.ask(*ask, None).await;
                 let _ = answer.send(asked);
             }
             Work::Answer { id, given, answer } => {
@@ -78,7 +76,7 @@ impl Service {
         }
     }
 
-    fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         self.handle.0.options.clock.now()
     }
 
@@ -121,7 +119,7 @@ impl Service {
             state.named(&id).or_else(|| state.open().find(is_meant).cloned())
         };
         let next = match open {
-            Some(open) => step(&open, Input::Ask(ask), self.now().0)?,
+            Some(open) => step(&open, Input::Ask(Box::new(ask)), self.now().0)?,
             None => Some(create(ask)?),
         };
         if let Some(next) = next {
@@ -195,7 +193,7 @@ impl Service {
         }
     }
 
-    async fn finish(&mut self, id: &str) {
+    pub(super) async fn finish(&mut self, id: &str) {
         while let Some(question) = self.question(id) {
             match self.go_on(&question).await {
                 Ok(true) => {}
@@ -245,7 +243,7 @@ impl Service {
         Ok(true)
     }
 
-    async fn advance(
+    pub(super) async fn advance(
         &mut self,
         question: &Question,
         input: Input,
@@ -319,91 +317,9 @@ impl Service {
         self.show(question).await;
         Ok(())
     }
-
-    async fn show(&mut self, question: Arc<Question>) {
-        let dir = self.handle.0.options.dir.human();
-        let shown = tokio::task::spawn_blocking(move || files::show(&dir, &question)).await;
-        self.said(shown.unwrap_or(Ok(())));
-    }
-
-    async fn show_all(&mut self) {
-        let open: Vec<Arc<Question>> = self.handle.0.state().open().cloned().collect();
-        let dir = self.handle.0.options.dir.human();
-        let shown = tokio::task::spawn_blocking(move || files::show_all(&dir, &open)).await;
-        self.said(shown.unwrap_or(Ok(())));
-    }
-
-    fn said(&mut self, shown: std::io::Result<()>) {
-        if let (Err(error), false) = (&shown, self.failing) {
-            tracing::warn!(%error, "files of questions cannot be written; check the directory's rights. The questions go on");
-        }
-        self.failing = shown.is_err();
-    }
-
-    /// Deadlines that have come, and tasks that ended while somebody was asked.
-    async fn look_at_open(&mut self) {
-        let now = self.now().0;
-        let on_deadline = match self.handle.0.options.settings.current().config.human.on_deadline {
-            OnDeadline::Escalate => Deadline::Escalate,
-            OnDeadline::Expire => Deadline::Expire,
-        };
-        let open: Vec<Arc<Question>> = self.handle.0.state().open().cloned().collect();
-        for question in open {
-            let input = match self.is_task_over(&question) {
-                true => Input::TaskEnded { status: "over".into() },
-                false if question.deadline.is_some_and(|at| at <= now) => Input::Due(on_deadline),
-                false => continue,
-            };
-            match self.advance(&question, input, Vec::new()).await {
-                Ok(()) => self.finish(&question.id).await,
-                Err(error) => {
-                    tracing::warn!(
-                        question = question.id,
-                        error = &error as &dyn std::error::Error,
-                        "a question could not be moved on"
-                    );
-                }
-            }
-        }
-    }
-
-    fn is_task_over(&self, question: &Question) -> bool {
-        let Some((agent, task)) = task_of(question).filter(|_| question.phase == Phase::Open) else { return false };
-        self.handle.0.options.tasks.of(&agent).is_ok_and(|views| !views.iter().any(|view| view.id == task))
-    }
-
-    /// Questions that were over for as long as they are kept.
-    async fn sweep(&mut self) {
-        let shared = self.handle.0.clone();
-        let keep_ms = u64::from(shared.options.settings.current().config.human.keep_days) * DAY_MS;
-        let before = self.now().0.saturating_sub(keep_ms);
-        let is_old = |question: &&Arc<Question>| question.phase == Phase::Done && question.updated_at < before;
-        let old: Vec<Arc<Question>> = shared.state().all.values().filter(is_old).cloned().collect();
-        for part in old.chunks(1_000) {
-            let mut transaction = Transaction::default();
-            let put = part.iter().try_for_each(|question| store::drop_question(&mut transaction, &question.id));
-            let dropped = match put {
-                Ok(()) => shared.options.journal.commit_async(transaction).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = dropped {
-                return tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "old questions could not be taken out"
-                );
-            }
-            let mut state = shared.state();
-            for question in part {
-                let place = (question.created_at, question.id.clone());
-                state.all.remove(&place);
-                state.names.retain(|_, of| *of != place);
-                state.causes.retain(|_, of| *of != place);
-            }
-        }
-    }
 }
 
-fn task_of(question: &Question) -> Option<(crate::id::AgentId, String)> {
+pub(super) fn task_of(question: &Question) -> Option<(crate::id::AgentId, String)> {
     let agent = question.task_agent_id.as_deref()?.parse().ok()?;
     Some((agent, question.task_id.clone()?))
 }
