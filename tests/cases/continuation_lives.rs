@@ -151,7 +151,9 @@ fn random_lives_of_a_real_gateway_keep_the_promises() {
             known.prompts = host.prompts("eden").len();
             let quiet = match chance.u8(0..10) {
                 0 | 1 => {
-                    host.say("eden", "hello");
+                    let key = format!("hello-{seed}-{step}");
+                    let params = json!({ "agentId": "eden", "message": "hello", "idempotencyKey": key });
+                    host.call("agent", params).expect("accepted");
                     known.aborted = false;
                     false
                 }

@@ -2,6 +2,8 @@
 //! Keeps true: a task moves only along the transitions below; one task of an agent is in progress; a task whose dependencies are open does
 //! not start.
 
+mod stuck;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,8 +14,6 @@ use crate::event::Kind;
 
 /// A progress line is at most so long, and a task has at most so many.
 const PROGRESS_CHARS_MAX: usize = 4_000;
-/// Requests to whoever can unblock a task, before it is passed on.
-pub(super) const UNBLOCK_REQUESTS_MAX: u32 = 3;
 
 /// What an agent has, and what is known of the tasks of others.
 pub(super) struct Board<'a> {
@@ -395,47 +395,6 @@ impl Board<'_> {
         task.progress.push(line);
         let answer = answer(&task, "noted");
         Ok(one(self.touched(task, Kind::TaskUpdated, json!({ "action": "note" })), answer))
-    }
-
-    fn request_unblock(&self, id: &str) -> Result<Decided, Refused> {
-        let mut task = self.named(id)?;
-        refuse_if(&task, task.status != Status::Blocked, "only a blocked task can be unblocked")?;
-        let mut blocked = task.blocked.take().unwrap_or_default();
-        let last = blocked.requests >= UNBLOCK_REQUESTS_MAX;
-        let (kind, state) = match (last, blocked.escalation.as_str()) {
-            (false, _) => (Kind::UnblockRequested, "requested"),
-            (true, "escalated" | "failed") => (Kind::UnblockFailed, "failed"),
-            (true, _) => (Kind::UnblockRequested, "escalated"),
-        };
-        blocked.requests += u32::from(!last);
-        blocked.escalation = state.into();
-        let facts = json!({
-            "requests": blocked.requests, "escalationState": state, "unblockedBy": blocked.unblocked_by,
-            "reason": short(&blocked.reason),
-        });
-        task.blocked = Some(blocked);
-        let answer = answer(&task, state);
-        Ok(one(self.touched(task, kind, facts), answer))
-    }
-
-    fn give_up(&self, id: &str, reason: &str, to_backlog: bool) -> Result<Decided, Refused> {
-        let mut task = self.named(id)?;
-        refuse_if(&task, task.status != Status::InProgress, "only a task in progress can be given up")?;
-        let said = one_line(reason);
-        task.progress.push(format!("Given up: {said}"));
-        let facts = json!({ "reason": short(&said) });
-        let kind = if to_backlog {
-            task.status = Status::Backlog;
-            Kind::TaskBacklogAdded
-        } else {
-            task.status = Status::Abandoned;
-            task.outcome = Some(Outcome { kind: "abandoned".into(), summary: String::new(), reason: said });
-            Kind::TaskAbandoned
-        };
-        let answer = answer(&task, "given up");
-        let mut decided = one(self.touched(task, kind, facts), answer);
-        self.fill_pending(&mut decided);
-        Ok(decided)
     }
 
     /// A pending task starts if nothing is in the way.
