@@ -332,6 +332,7 @@ impl App {
                 tasks: tasks.clone(),
                 sessions: sessions.clone(),
                 jobs: jobs.clone(),
+                humans: humans.clone(),
             },
             continuation_found,
             services.stop.clone(),

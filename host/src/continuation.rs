@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::config::{Continuation, Zombies};
+use crate::humans;
 use crate::id::AgentId;
 use crate::jobs;
 use crate::journal;
@@ -50,6 +51,7 @@ pub struct Options {
     pub tasks: tasks::Handle,
     pub sessions: sessions::Handle,
     pub jobs: jobs::Handle,
+    pub humans: humans::Handle,
 }
 
 /// The way to what keeps agents at work; cheap to clone.
@@ -204,11 +206,6 @@ impl Handle {
     /// A person types to an agent.
     pub fn typed(&self, agent: &AgentId) {
         self.0.give(agent, Input::Typed);
-    }
-
-    /// So many questions of an agent to people are open that belong to no task; a task's question blocks its task.
-    pub fn questions(&self, agent: &AgentId, open: u32) {
-        self.0.give(agent, Input::Questions { open });
     }
 
     /// Lets what is under way end.

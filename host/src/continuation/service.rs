@@ -18,13 +18,15 @@ pub(super) struct Service {
     shared: Arc<Shared>,
     news: Follower,
     tasks: Subscription,
+    questions: Subscription,
 }
 
 impl Service {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let news = shared.options.sessions.follow();
-        let tasks = shared.options.bus.subscribe("task.");
-        Self { shared, news, tasks }
+        let bus = &shared.options.bus;
+        let (tasks, questions) = (bus.subscribe("task."), bus.subscribe("human_query."));
+        Self { shared, news, tasks, questions }
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
@@ -51,6 +53,10 @@ impl Service {
                 delivery = self.tasks.next() => match delivery {
                     Some(Delivery::Event(event)) => self.task_changed(&event.agent_id),
                     Some(Delivery::Missed(_)) => self.agents().iter().for_each(|agent| self.task_changed(agent.as_ref())),
+                    None => return,
+                },
+                delivery = self.questions.next() => match delivery {
+                    Some(_) => self.agents().iter().for_each(|agent| self.questions_changed(agent)),
                     None => return,
                 },
                 changed = settings.changed() => {
@@ -80,6 +86,8 @@ impl Service {
         let shared = &self.shared;
         let (around, ends) = (shared.surroundings(), shared.options.sessions.last_ends());
         for agent in self.agents() {
+            // First: what is due at a start must not be done past an open question.
+            self.questions_changed(&agent);
             let begun = shared.begun(&agent, &around, &ends);
             shared.give(&agent, Input::Begun(begun));
         }
@@ -116,6 +124,12 @@ impl Service {
             let look = self.shared.look(&agent);
             self.shared.give(&agent, Input::TaskChanged { look });
         }
+    }
+
+    /// Questions that belong to no task; a task's own blocks it.
+    fn questions_changed(&self, agent: &AgentId) {
+        let open = self.shared.options.humans.open_without_task(agent);
+        self.shared.give(agent, Input::Questions { open });
     }
 
     fn settings_changed(&self, every: u64) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chela_question::{Question, State as Stands};
 
 use super::{Error, Handle};
+use crate::id::AgentId;
 
 /// Questions that one list may pass over.
 const SCANNED_MAX: usize = 100_000;
@@ -45,6 +46,13 @@ impl Handle {
     /// A question by its id, or by the id of something that was added to it.
     pub fn get(&self, id: &str) -> Result<Arc<Question>, Error> {
         self.0.state().named(id).ok_or_else(|| Error::Unknown(short(id)))
+    }
+
+    /// How many questions of an agent are open that hold up no task.
+    pub fn open_without_task(&self, agent: &AgentId) -> u32 {
+        let state = self.0.state();
+        let own = |question: &&Arc<Question>| question.task_id.is_none() && question.agent_id == agent.as_ref();
+        u32::try_from(state.open().filter(own).count()).unwrap_or(u32::MAX)
     }
 
     pub async fn list(&self, asked: Asked) -> Result<Listed, Error> {
