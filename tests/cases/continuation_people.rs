@@ -74,16 +74,18 @@ fn a_task_that_waits_for_a_person_and_an_open_question_are_let_be() {
     minutes(&host, 100);
     assert_eq!((host.prompts("eden").len(), host.told("unblock.requested").len()), (0, 0));
     host.done("eden", "task_resume", json!({}));
-    let eden = "eden".parse().expect("an id");
-    host.app().continuation().questions(&eden, 1);
-    host.say("eden", "hello");
+    let id = host.done("ruda", "ask_human", json!({ "question": "Which port?" }))["id"].clone();
+    // In the session of the question it would be the answer.
+    let begins = json!({ "sessionKey": "agent:ruda:direct:kim", "message": "build it", "idempotencyKey": "begins" });
+    host.call("agent", begins).expect("accepted");
+    host.has_ended("begins");
     host.pass(500);
     eventually("it is noted", || {
-        (host.kept("eden")["last"]["reason"] == "a question of the agent to a person is open").then_some(())
+        (host.kept("ruda")["last"]["reason"] == "a question of the agent to a person is open").then_some(())
     });
-    host.app().continuation().questions(&eden, 0);
-    host.say("eden", "hello");
-    host.drive("it is continued", || !host.prompts("eden").is_empty());
+    assert_eq!(host.prompts("ruda").len(), 0);
+    host.call("human.answer", json!({ "id": id, "answer": "8080" })).expect("answered");
+    host.drive("it is continued", || host.prompts("ruda").iter().any(|prompt| prompt.contains("SELF-DRIVING")));
 }
 
 #[test]
