@@ -221,10 +221,11 @@ fn a_damaged_journal_is_named_by_doctor_and_mended_on_demand() {
     assert!(mended.stdout.contains("1 lines could not be read any more"), "{}", mended.stdout);
     let aside = fs::read_dir(dir.state.path()).expect("readable").flatten();
     let aside = aside.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains("journal.damaged-"));
-    let kept = aside.expect("the damaged one is kept").join("state.00000001.ndjson");
-    assert_eq!(fs::read(kept).expect("a segment"), bytes);
+    let aside = aside.expect("the damaged one is kept");
+    assert_eq!(fs::read(aside.join("state.00000001.ndjson")).expect("a segment"), bytes);
     let serving = Binary::serve(&dir);
     assert_eq!(chela(&dir.state, &["send", "seum", "again", "--wait"]).stdout.trim(), "heard");
+    fs::remove_dir_all(aside).expect("it is the operator's to remove");
     serving.terminate();
 }
 

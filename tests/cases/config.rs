@@ -251,7 +251,7 @@ fn a_start_on_a_bad_file_names_everything_to_change() {
         config["gatway"] = json!({});
         config["limits"]["bodyBytes"] = json!("2 MB");
     });
-    for arguments in [&["serve"][..], &["config", "check"], &["token"], &["agents"]] {
+    for arguments in [&["serve"][..], &["config", "check"], &["agents"]] {
         let refused = chela(&dir.state, arguments);
         assert_eq!(refused.code, Some(78), "{arguments:?}");
         for expected in [

@@ -66,14 +66,20 @@ fn a_run_that_is_aborted_is_not_continued_and_a_cancelled_job_is_nobodys_word() 
 }
 
 #[test]
-fn a_task_that_waits_for_a_person_and_an_open_question_are_let_be() {
+fn a_task_that_waits_for_a_person_is_let_be() {
     let host = host();
     host.say("eden", "build it");
     host.planned("eden");
     host.done("eden", "task_block", json!({ "reason": "which key?", "kind": "input" }));
     minutes(&host, 100);
     assert_eq!((host.prompts("eden").len(), host.told("unblock.requested").len()), (0, 0));
-    host.done("eden", "task_resume", json!({}));
+}
+
+#[test]
+fn who_has_asked_a_person_something_else_is_let_wait_for_the_answer() {
+    let host = TestHost::driven(&format!("{{ rules: [ {BEGINS} ], otherwise: 'ok' }}"), |config| {
+        config["agents"]["list"][0]["role"] = json!("orchestrator");
+    });
     let id = host.done("ruda", "ask_human", json!({ "question": "Which port?" }))["id"].clone();
     // In the session of the question it would be the answer.
     let begins = json!({ "sessionKey": "agent:ruda:direct:kim", "message": "build it", "idempotencyKey": "begins" });

@@ -233,7 +233,7 @@ fn check_continuation(host: &TestHost, language: &str, bytes: &[u8]) {
     let counters = Counters { in_a_row: 3, in_a_row_max: 20, ..Counters::default() };
     let stopped = NextInput { agent: actor("eden"), task: Some(task), counters, ..NextInput::default() };
     let check = |input: NextInput, expected: Action| {
-        let answered = host.block_on(host.plugins().next(input, &About::default()));
+        let (answered, _) = host.block_on(host.plugins().next(input, &About::default()));
         assert!(answered.by.is_some(), "{language}");
         assert_eq!(answered.answer, expected, "{language}");
     };
