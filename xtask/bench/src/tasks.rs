@@ -38,7 +38,7 @@ fn updates(runtime: &Runtime, binary: &Path, figures: &mut Map<String, Value>) -
         let session = SessionKey::parse("eden")?;
         let call = |tool: &str, args: Value| {
             let args = args.as_object().cloned().unwrap_or_default();
-            app.tools().invoke(Call { tool: tool.into(), args, session: session.clone(), run: None })
+            app.tools().invoke(Call { tool: tool.into(), args, session: session.clone(), run: None, key: None })
         };
         let steps: Vec<Value> =
             (0..20).map(|n| json!({ "content": format!("step {n} of a task of usual size") })).collect();
@@ -55,7 +55,7 @@ fn updates(runtime: &Runtime, binary: &Path, figures: &mut Map<String, Value>) -
             ours.push(from.elapsed());
             ensure!(answer.map_err(|error| anyhow!("{error}"))?["success"] == json!(true), "a change is taken");
             let from = Instant::now();
-            let noted = app.tasks().note("eden".parse()?, id.to_owned(), "on".into()).await;
+            let noted = app.tasks().note("eden".parse()?, id.to_owned(), "on".into(), None, Map::new()).await;
             inside.push(from.elapsed());
             noted.map_err(|error| anyhow!("{error}"))?;
             let text = fs::read(folder.join(format!("{id}.md")))?;
@@ -117,7 +117,7 @@ fn many(runtime: &Runtime, binary: &Path, figures: &mut Map<String, Value>) -> R
             let from = Instant::now();
             let answer = app
                 .tools()
-                .invoke(Call { tool: "task_list".into(), args, session: SessionKey::parse("eden")?, run: None })
+                .invoke(Call { tool: "task_list".into(), args, session: SessionKey::parse("eden")?, run: None, key: None })
                 .await;
             shown.push(from.elapsed());
             let answer = answer.map_err(|error| anyhow!("{error}"))?;
