@@ -110,14 +110,16 @@ fn write(dir: &Path, job: &Job) -> std::io::Result<()> {
         Some(at) => (day_of(dir, at), Some(dir.join(&name))),
         None => (dir.to_owned(), None),
     };
-    chela_storage::make_private_dir(dir)?;
-    if job.finished_at.is_some() {
-        chela_storage::make_private_dir(&dir.join("done"))?;
-        chela_storage::make_private_dir(&folder)?;
-    }
     let text = serde_json::to_vec_pretty(job).map_err(std::io::Error::other)?;
     let beside = folder.join(format!(".{name}.tmp"));
-    fs::write(&beside, text)?;
+    match fs::write(&beside, &text) {
+        // Made only where it is not there: making one certain is a flush, which every commit of the gateway would wait for.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            chela_storage::make_private_dir(&folder)?;
+            fs::write(&beside, &text)?;
+        }
+        written => written?,
+    }
     fs::rename(&beside, folder.join(&name))?;
     match before.map(fs::remove_file) {
         Some(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => Err(error),

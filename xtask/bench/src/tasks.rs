@@ -38,7 +38,7 @@ fn updates(runtime: &Runtime, binary: &Path, figures: &mut Map<String, Value>) -
         let session = SessionKey::parse("eden")?;
         let call = |tool: &str, args: Value| {
             let args = args.as_object().cloned().unwrap_or_default();
-            app.tools().invoke(Call { tool: tool.into(), args, session: session.clone(), run: None, key: None })
+            app.tools().invoke(Call::of_caller(tool, args, session.clone()))
         };
         let steps: Vec<Value> =
             (0..20).map(|n| json!({ "content": format!("step {n} of a task of usual size") })).collect();
@@ -115,10 +115,7 @@ fn many(runtime: &Runtime, binary: &Path, figures: &mut Map<String, Value>) -> R
             app.plugins().loaded().await;
             let args = json!({ "status": "pending", "limit": 500 }).as_object().cloned().unwrap_or_default();
             let from = Instant::now();
-            let answer = app
-                .tools()
-                .invoke(Call { tool: "task_list".into(), args, session: SessionKey::parse("eden")?, run: None, key: None })
-                .await;
+            let answer = app.tools().invoke(Call::of_caller("task_list", args, SessionKey::parse("eden")?)).await;
             shown.push(from.elapsed());
             let answer = answer.map_err(|error| anyhow!("{error}"))?;
             ensure!(answer["total"] == json!(TASKS / 2), "{}", answer["total"]);
