@@ -22,6 +22,8 @@ mod cases {
     mod jobs_flows;
     mod jobs_lives;
     mod kill;
+    mod kit_projects;
+    mod kit_scripts;
     mod models;
     mod monitor_api;
     mod monitor_bad_input;

@@ -48,12 +48,14 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
             "chela-model",
             "chela-json5",
             "chela-flow",
+            "chela-kit",
             "chela-tests",
             "xtask",
             "chela-crash",
             "chela-sdk",
             "continuation",
             "rules",
+            "script",
             "stop-guard",
         ] {
             command.args(["--package", package]);

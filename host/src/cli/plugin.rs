@@ -1,6 +1,12 @@
 //! `chela plugin`: what serves in each slot, changing it, and looking at components without a gateway.
 
+mod bench;
+mod build;
+mod compare;
+mod dev;
 mod gateway;
+mod project;
+mod test;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -45,6 +51,18 @@ pub(super) enum Plugin {
     Compile(Compile),
     /// Call one function of a component with one input
     Try(Try),
+    /// Make a project of a new plugin, in a directory of its own
+    New(project::New),
+    /// Make the component of a project
+    Build(build::Build),
+    /// Run a project's cases, and what every plugin of its world is asked
+    Test(test::Test),
+    /// Tell what a project's cases cost
+    Bench(bench::Bench),
+    /// Build, test and load a project whenever it is saved
+    Dev(dev::Dev),
+    /// Tell which recorded decisions two components would make differently
+    Compare(compare::Compare),
 }
 
 #[derive(Args)]
@@ -68,7 +86,7 @@ pub(super) struct Compile {
 
 #[derive(Args)]
 pub(super) struct Try {
-    /// `builtin:NAME` or a file
+    /// `builtin:NAME`, a component or a script
     source: String,
     /// `roles`, `categories`, `before-tool-call`, `instructions` or `next`
     export: String,
@@ -98,6 +116,12 @@ impl Plugin {
             Self::Logs(logs) => logs.run(dir, output)?,
             Self::Compile(compile) => compile.run(dir, output)?,
             Self::Try(attempt) => return attempt.run(dir, output),
+            Self::New(new) => new.run(output)?,
+            Self::Build(build) => build.run(dir, output)?,
+            Self::Test(test) => return test.run(dir, output),
+            Self::Bench(bench) => bench.run(dir, output)?,
+            Self::Dev(dev) => dev.run(dir, output)?,
+            Self::Compare(compare) => compare.run(dir, output)?,
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -180,10 +204,12 @@ impl Try {
             bail!("the input must be a JSON object, such as {{\"texts\": [\"…\"]}} for categories");
         }
         let config = self.config.as_deref().map(read_config).transpose()?.unwrap_or_default();
+        let world = plugins::EXPORTS.iter().find(|(name, _)| *name == self.export).map(|(_, world)| world.as_str());
+        let (source, config) = project::resolved(&self.source, config, world)?;
         let limits = PluginLimits { memory_mb: self.memory, ..PluginLimits::default() };
         let (bench, _temporary) = workbench(dir)?;
         let (answer, lines) =
-            bench.call(&self.source, &self.export, input, config, limits).map_err(|error| match error {
+            bench.call(&source, &self.export, input, config, limits).map_err(|error| match error {
                 plugins::TryError::Load(error) => anyhow::Error::from(error),
                 plugins::TryError::Call(error) => anyhow::Error::from(error),
             })?;

@@ -41,7 +41,7 @@ pub enum Error {
     #[error("{name} failed at taking up its configuration: {failure}")]
     Configure { name: String, failure: Failure },
     #[error("{} cannot be used: {said}", path.display())]
-    RulesFile { path: PathBuf, said: String },
+    DroppedFile { path: PathBuf, said: String },
     #[error("{name} fails on a recorded input ({export} {digest}): {said}")]
     Shadow { name: String, export: String, digest: String, said: String },
     #[error("{name} imports more than the version it would replace ({}); look at it with `chela plugin inspect`, then `chela plugin accept {slot}`", more.join(", "))]
@@ -72,7 +72,7 @@ impl Error {
     /// Where in the loading of a component it happened.
     pub fn stage(&self) -> &'static str {
         match self {
-            Self::Source(_) | Self::RulesFile { .. } | Self::Directory { .. } => "read",
+            Self::Source(_) | Self::DroppedFile { .. } | Self::Directory { .. } => "read",
             Self::Hash { .. } => "verify",
             Self::Refused { .. } | Self::World { .. } => "inspect",
             Self::Compile { .. } => "compile",

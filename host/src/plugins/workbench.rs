@@ -18,7 +18,7 @@ use crate::config::{Config, PluginLimits};
 use crate::policy::World;
 
 pub struct Workbench {
-    stage: Stage,
+    pub(super) stage: Stage,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +94,7 @@ impl Workbench {
 }
 
 /// The surroundings of a call outside any deployment.
-fn around(input: &Value) -> Surroundings {
+pub(super) fn around(input: &Value) -> Surroundings {
     let digest = blake3::hash(input.to_string().as_bytes());
     let seed = u64::from_le_bytes(digest.as_bytes()[..8].try_into().expect("eight of thirty-two bytes"));
     Surroundings { now_ms: 0, seed, deployment: "try".into(), locale: "en" }
@@ -113,7 +113,7 @@ pub fn prove() -> Result<(String, String), Error> {
     Ok((described.name, described.version))
 }
 
-fn wanted(
+pub(super) fn wanted(
     source: &str,
     world: Option<World>,
     config: Map<String, Value>,
@@ -125,7 +125,7 @@ fn wanted(
 }
 
 /// One conversation or one event instead of a list; the default table of categories when none is given.
-fn friendly(export: &str, input: Value) -> (Value, bool) {
+pub(super) fn friendly(export: &str, input: Value) -> (Value, bool) {
     let has = |key: &str| input.get(key).is_some();
     match export {
         "categories" => {

@@ -16,8 +16,19 @@ macro_rules! guard {
         $crate::used!($plugin);
         #[cfg(target_family = "wasm")]
         const _: () = {
-            use $crate::worlds::tool_guard::exports::chela::policy::tool_guard as wit;
             $crate::lifecycle!($plugin);
+            $crate::export_guard!();
+        };
+    };
+}
+
+/// The exports of this world, beside a lifecycle.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_guard {
+    () => {
+        const _: () = {
+            use $crate::worlds::tool_guard::exports::chela::policy::tool_guard as wit;
 
             impl wit::Guest for Exported {
                 fn before_tool_call(request: wit::Request) -> ::std::result::Result<wit::Answer, $crate::Failure> {

@@ -173,6 +173,7 @@ impl Loader {
     pub(super) fn overriding(&self, name: &SlotName, version: Bound) -> Option<Bound> {
         let own = self.binding_of(name).is_some_and(|binding| {
             binding.source == version.source && (binding.config.is_empty() || binding.config == version.config)
+                || self.is_dropped(name, &binding, &version)
         });
         (!own).then_some(version)
     }
