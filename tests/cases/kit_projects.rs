@@ -193,7 +193,7 @@ fn a_case_that_is_not_met_fails_with_the_place_of_the_difference() {
 fn what_every_guard_is_asked_finds_one_that_answers_what_the_host_refuses() {
     let dir = TestDir::empty();
     let project = new(&dir, "guard", "script", "mine");
-    write(&project, "mine.rhai", "fn before_tool_call(call) { block(\"no\", [], [\"s999\"]) }");
+    write(&project, "mine.rhai", "fn before_tool_call(request) { block(\"no\", [], [\"s999\"]) }");
     write(&project, "tests/first.json", r#"{"cases": [{"refuses": "nothing"}]}"#);
     let report = plugin(&dir, &["test", &project, "--json"]).json();
     let conformance: Vec<&Value> =

@@ -12,9 +12,9 @@ const CLASSIFIER: &str = r#"fn categories(conversation) {
     none("no zebra")
 }"#;
 
-const GUARD: &str = r#"fn before_tool_call(call) {
-    if call.tool == "files_delete" { return block(`${call.arguments.path} stays`, "묻고 지우세요"); }
-    if call.tool == "noisy" { print("시끄럽다"); return allow_with("noisy"); }
+const GUARD: &str = r#"fn before_tool_call(request) {
+    if request.tool == "files_delete" { return block(`${request.arguments.path} stays`, "묻고 지우세요"); }
+    if request.tool == "noisy" { print("시끄럽다"); return allow_with("noisy"); }
     allow()
 }"#;
 
@@ -130,9 +130,9 @@ fn a_guard_script_is_a_guard_beside_the_others() {
 #[test]
 fn a_first_guard_script_that_is_bad_changes_nothing() {
     let host = host();
-    write(&host, "guard.rhai", "fn before_tool_call(call) { block( }");
+    write(&host, "guard.rhai", "fn before_tool_call(request) { block( }");
     let said = refusal(&host, 1);
-    assert!(said.contains("plugins/guard.rhai line 1, column 36"), "{said}");
+    assert!(said.contains("plugins/guard.rhai line 1, column 39"), "{said}");
     assert_eq!(decided(&host, "files_delete", json!({})), "run []");
     assert_eq!(host.slot("guard:script"), Value::Null);
     write(&host, "guard.rhai", GUARD);
@@ -167,7 +167,7 @@ fn a_rolled_back_script_is_not_taken_up_again() {
 const UNRULY: &str = r#"
 fn categories(conversation) {
     let text = conversation.text;
-    if text == "loop" { loop { } }
+    if text == "loop" { loop { text += ""; } }
     if text == "recurse" { return again(1); }
     if text == "grow" { let all = "x"; loop { all += all; } }
     if text == "hoard" { let all = []; let one = "x"; one.pad(1000000, "y"); loop { all.push(one + all.len); } }
@@ -191,9 +191,10 @@ fn loops_recursion_and_growth_end_with_function_and_line() {
         assert_eq!(finished.code, Some(1), "{finished:#?}");
         assert!(finished.stderr.contains(expected), "{text}: {}", finished.stderr);
     };
-    refused("loop", "`categories` at line 4, column 25: it takes too many operations; does a loop end?");
-    refused("recurse", "`categories` at line 10");
-    refused("recurse", "within `again`: functions call each other too deeply; does the recursion end?");
+    refused("loop", "`categories` at line 4, column ");
+    refused("loop", "it takes too many operations; does a loop end?");
+    refused("recurse", "`categories` at line 5, column ");
+    refused("recurse", "functions call each other too deeply; does the recursion end?");
     refused("grow", "`categories` at line 6");
     refused("hoard", "it passed its limit of memory: ");
     assert_eq!(attempt("hello").code, Some(0));
@@ -217,7 +218,7 @@ fn a_script_is_tried_and_loaded_by_its_file() {
     let script = dir.scratch().join("mine.rhai");
     let settings = dir.scratch().join("settings.json5");
     let input = dir.scratch().join("input.json");
-    fs::write(&script, "fn before_tool_call(call) {\n  if call.tool == settings().tool { block(\"no\") }\n}").expect("written");
+    fs::write(&script, "fn before_tool_call(request) {\n  if request.tool == settings().tool { block(\"no\") }\n}").expect("written");
     fs::write(&settings, "{ tool: 'a' }").expect("written");
     fs::write(&input, json!({ "tool": "a" }).to_string()).expect("written");
     let (script, settings, input) = (path_of(&script), path_of(&settings), path_of(&input));

@@ -72,7 +72,7 @@ impl TestHost {
 
     /// Sends a component's bytes as an operator does.
     pub fn upload(&self, slot: &str, name: &str, bytes: Vec<u8>) -> Result<Value, String> {
-        self.load_with(slot, From::Bytes { name: name.to_owned(), bytes: bytes.into() }, None, false)
+        self.load_with(slot, From::Bytes { name: name.to_owned(), bytes: bytes.into(), signature: None }, None, false)
     }
 
     pub fn load_with(&self, slot: &str, from: From, config: Option<Value>, shadow_only: bool) -> Result<Value, String> {

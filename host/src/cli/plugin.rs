@@ -6,6 +6,7 @@ mod compare;
 mod dev;
 mod gateway;
 mod project;
+mod sign;
 mod test;
 
 use std::io::Read;
@@ -63,6 +64,10 @@ pub(super) enum Plugin {
     Dev(dev::Dev),
     /// Tell which recorded decisions two components would make differently
     Compare(compare::Compare),
+    /// Vouch for a component with a key
+    Sign(sign::Sign),
+    /// Tell who vouches for a component
+    Verify(sign::Verify),
 }
 
 #[derive(Args)]
@@ -122,6 +127,8 @@ impl Plugin {
             Self::Bench(bench) => bench.run(dir, output)?,
             Self::Dev(dev) => dev.run(dir, output)?,
             Self::Compare(compare) => compare.run(dir, output)?,
+            Self::Sign(sign) => sign.run(dir, output)?,
+            Self::Verify(verify) => verify.run(dir, output)?,
         }
         Ok(ExitCode::SUCCESS)
     }

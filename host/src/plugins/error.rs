@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::failure::Failure;
 use super::inspect::Refused;
 use super::slots::NoSuchSlot;
-use super::{cache, source};
+use super::{cache, signature, source};
 use crate::policy::World;
 
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +24,8 @@ pub enum Error {
         "{source_name}: its SHA-256 is {found}, and {expected} is required; install the right file, or change `sha256`"
     )]
     Hash { source_name: String, expected: String, found: String },
+    #[error("{source_name}: {refused}")]
+    Signature { source_name: String, refused: signature::Refused },
     #[error("{source_name}: {refused}")]
     Refused { source_name: String, refused: Refused },
     #[error("{source_name} is {}, and the slot {slot} takes a {}", worlds_in_words(worlds), wanted.as_str())]
@@ -73,7 +75,7 @@ impl Error {
     pub fn stage(&self) -> &'static str {
         match self {
             Self::Source(_) | Self::DroppedFile { .. } | Self::Directory { .. } => "read",
-            Self::Hash { .. } => "verify",
+            Self::Hash { .. } | Self::Signature { .. } => "verify",
             Self::Refused { .. } | Self::World { .. } => "inspect",
             Self::Compile { .. } => "compile",
             Self::Link { .. } => "link",

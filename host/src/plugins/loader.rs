@@ -67,7 +67,7 @@ pub enum From {
     /// `builtin:NAME`, a file in `plugins/`, or an absolute path.
     Source(String),
     /// A file that was sent.
-    Bytes { name: String, bytes: Bytes },
+    Bytes { name: String, bytes: Bytes, signature: Option<Bytes> },
 }
 
 pub(super) struct Loader {

@@ -23,8 +23,16 @@ use functions::{BEFORE_TOOL_CALL, CATEGORIES, Function, INSTRUCTIONS, NEXT, ROLE
 
 pub struct Script {
     engine: Engine,
-    ast: AST,
-    defined: Vec<&'static str>,
+    defined: Vec<Defined>,
+}
+
+/// A function of the script that the host asks.
+struct Defined {
+    name: &'static str,
+    parameter: String,
+    /// The function's body with all functions of the script. Run as it is, not by a call: Rhai forgets the line of a limit that was
+    /// passed at the end of each call.
+    body: AST,
 }
 
 impl Plugin for Script {
@@ -35,21 +43,23 @@ impl Plugin for Script {
         config.check()?;
         let engine = engine::limited(&config.settings);
         let ast = engine.compile(&config.script).map_err(|error| problem::syntax(&config, &error))?;
-        let defined = functions::defined(&ast, &config)?;
-        Ok(Self { engine, ast, defined })
+        let defined = functions::defined(&engine, &ast, &config)?;
+        Ok(Self { engine, defined })
     }
 }
 
 impl Script {
     /// What the script's function says; none when it defines no such function.
     fn ask(&self, function: &Function, argument: Dynamic) -> Result<Option<Dynamic>, Failure> {
-        if !self.defined.contains(&function.name) {
-            return Ok(None);
-        }
-        let options = rhai::CallFnOptions::new().eval_ast(false);
-        let called: Result<Dynamic, _> =
-            self.engine.call_fn_with_options(options, &mut Scope::new(), &self.ast, function.name, (argument,));
-        called.map(Some).map_err(|error| problem::of_call(function.name, *error))
+        let Some(defined) = self.find(function) else { return Ok(None) };
+        let mut scope = Scope::new();
+        scope.push_dynamic(defined.parameter.as_str(), argument);
+        let said: Result<Dynamic, _> = self.engine.eval_ast_with_scope(&mut scope, &defined.body);
+        said.map(Some).map_err(|error| problem::of_call(function.name, *error))
+    }
+
+    fn find(&self, function: &Function) -> Option<&Defined> {
+        self.defined.iter().find(|defined| defined.name == function.name)
     }
 }
 
@@ -58,7 +68,7 @@ impl Classifier for Script {
         let main_agents = values::strings(&request.main_agents);
         let role = |event: &_| {
             let usual = chela_sdk::roles::usual(event, &request.main_agents);
-            let said = match self.defined.contains(&ROLE.name) {
+            let said = match self.find(&ROLE).is_some() {
                 true => self.ask(&ROLE, values::event(event, usual, &main_agents, &request.context))?,
                 false => None,
             };

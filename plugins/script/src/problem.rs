@@ -1,9 +1,19 @@
 //! What is wrong with a script, in words: in which function, at which line and column.
 
 use chela_sdk::{ConfigError, Failure};
-use rhai::{EvalAltResult, ParseError, Position};
+use rhai::{Dynamic, EvalAltResult, ParseError, Position};
 
 use crate::config::Config;
+
+/// What a word of ours throws when it is given something wrong; what a script throws is a word of its own.
+#[derive(Clone)]
+pub struct Misuse(pub String);
+
+impl From<Misuse> for Box<EvalAltResult> {
+    fn from(misuse: Misuse) -> Self {
+        EvalAltResult::ErrorRuntime(Dynamic::from(misuse), Position::NONE).into()
+    }
+}
 
 /// A script that cannot be read.
 pub fn syntax(config: &Config, error: &ParseError) -> ConfigError {
@@ -35,6 +45,9 @@ pub fn of_call(function: &str, mut error: EvalAltResult) -> Failure {
     let place = place(position).map(|place| format!(" at {place}")).unwrap_or_default();
     let said = |what: &str| format!("`{function}`{place}{within}: {what}");
     match &error {
+        EvalAltResult::ErrorRuntime(thrown, _) if thrown.is::<Misuse>() => {
+            Failure::Internal(said(&thrown.clone().cast::<Misuse>().0))
+        }
         EvalAltResult::ErrorRuntime(thrown, _) if !thrown.is_unit() => Failure::InvalidInput(said(&thrown.to_string())),
         EvalAltResult::ErrorTooManyOperations(_) => {
             Failure::Internal(said("it takes too many operations; does a loop end?"))

@@ -69,10 +69,10 @@ fn failed(failure: &Failure) -> String {
 }
 
 const NO_DELETES: &str = r#"
-fn before_tool_call(call) {
-    if call.tool != "files_delete" { return allow(); }
-    if call.arguments.path.starts_with("tmp/") { return allow_with("임시 파일"); }
-    block(`${call.agent.id} may not delete ${call.arguments.path}`, ["ask a person", "move it"], open_steps(call.task))
+fn before_tool_call(request) {
+    if request.tool != "files_delete" { return allow(); }
+    if request.arguments.path.starts_with("tmp/") { return allow_with("임시 파일"); }
+    block(`${request.agent.id} may not delete ${request.arguments.path}`, ["ask a person", "move it"], open_steps(request.task))
 }"#;
 
 #[test]
@@ -81,57 +81,57 @@ fn a_guard_answers_with_its_words() {
     check(NO_DELETES, "files_delete", r#"{"path": "tmp/a"}"#, "allow with 임시 파일");
     let blocked = "block eden may not delete src/로그인.rs; ask a person|move it; s2,s3";
     check(NO_DELETES, "files_delete", r#"{"path": "src/로그인.rs"}"#, blocked);
-    check("fn before_tool_call(call) { block(\"no\") }", "x", "{}", "block no; ; ");
-    check("fn before_tool_call(call) { block(\"no\", \"wait\") }", "x", "{}", "block no; wait; ");
-    check("fn before_tool_call(call) { }", "x", "{}", "allow");
+    check("fn before_tool_call(request) { block(\"no\") }", "x", "{}", "block no; ; ");
+    check("fn before_tool_call(request) { block(\"no\", \"wait\") }", "x", "{}", "block no; wait; ");
+    check("fn before_tool_call(request) { }", "x", "{}", "allow");
 }
 
 #[test]
 fn arguments_are_values_and_can_be_rewritten() {
-    let tidy = r#"fn before_tool_call(call) {
-        let arguments = call.arguments;
+    let tidy = r#"fn before_tool_call(request) {
+        let arguments = request.arguments;
         arguments.text.trim();
         arguments.count += 1;
         rewrite(arguments)
     }"#;
     let given = r#"{"text": "  배포  ", "count": 1, "list": [1.5, null, true, {"a": "b"}]}"#;
     check(tidy, "x", given, r#"rewrite {"count":2,"list":[1.5,null,true,{"a":"b"}],"text":"배포"}"#);
-    let bad = "fn before_tool_call(call) { rewrite(#{ f: || 1 }) }";
-    check(bad, "x", "{}", "internal: `before_tool_call` at line 1, column 29: runtime error: a value of the type Fn is not JSON");
+    let bad = "fn before_tool_call(request) { rewrite(#{ f: || 1 }) }";
+    check(bad, "x", "{}", "internal: `before_tool_call` at line 1, column 32: a value of the type Fn is not JSON");
     check(NO_DELETES, "x", "{", "invalid: the arguments are not JSON: EOF while parsing an object at line 1 column 1");
 }
 
 #[test]
 fn a_mistake_names_function_line_and_column() {
-    let misspelt = "\nfn before_tool_call(call) {\n    if call.tool == \"x\" { blok(\"no\") }\n}";
-    check(misspelt, "x", "{}", "internal: `before_tool_call` at line 3, column 27: function not found: blok (&str | ImmutableString | String)");
+    let misspelt = "\nfn before_tool_call(request) {\n    if request.tool == \"x\" { blok(\"no\") }\n}";
+    check(misspelt, "x", "{}", "internal: `before_tool_call` at line 3, column 30: function not found: blok (&str | ImmutableString | String)");
     check(misspelt, "y", "{}", "allow");
-    let inside = "fn path(call) {\n  call.arguments.path.len\n}\nfn before_tool_call(call) { path(call) }";
+    let inside = "fn path(request) {\n  request.arguments.path.len\n}\nfn before_tool_call(request) { path(request) }";
     let said = match guard(inside, "x", "{}") {
         Err(failure) => failed(&failure),
         other => panic!("{other:?}"),
     };
     assert!(said.starts_with("internal: `before_tool_call` at line 2, column ") && said.contains(", within `path`: "), "{said}");
-    check("fn before_tool_call(call) { throw \"그런 도구는 없다\" }", "x", "{}", "invalid: `before_tool_call` at line 1, column 29: 그런 도구는 없다");
+    check("fn before_tool_call(request) { throw \"그런 도구는 없다\" }", "x", "{}", "invalid: `before_tool_call` at line 1, column 32: 그런 도구는 없다");
     let other = "internal: `before_tool_call` answers 3; answer `allow()`, `allow_with(warning)`, `block(reason, instructions, steps)` or `rewrite(arguments)`";
-    check("fn before_tool_call(call) { 3 }", "x", "{}", other);
-    check("fn before_tool_call(call) { send(\"on\") }", "x", "{}", &other.replace("answers 3", "answers a word of another world"));
+    check("fn before_tool_call(request) { 3 }", "x", "{}", other);
+    check("fn before_tool_call(request) { send(\"on\") }", "x", "{}", &other.replace("answers 3", "answers a word of another world"));
 }
 
 #[test]
 fn a_script_that_cannot_run_is_refused_with_its_place() {
-    refused("fn before_tool_call(call) {\n  block(\"a\"\n}", "guard.rhai line 3, column 1: expecting ',' to separate the arguments to function call 'block'");
+    refused("fn before_tool_call(request) {\n  block(\"a\"\n}", "guard.rhai line 3, column 1: expecting ',' to separate the arguments to function call 'block'");
     refused("", "guard.rhai: there is no script; give its text as `script`, or put it into plugins/classifier.rhai, guard.rhai or continuation.rhai");
-    refused("fn before_toolcall(call) {}", "guard.rhai: it defines none of `fn role(event)`, `fn categories(conversation)`, `fn before_tool_call(call)`, `fn instructions(agent)`, `fn next(stop)`");
-    refused("fn before_tool_call(tool, call) {}", "guard.rhai: `before_tool_call` takes one parameter, as `fn before_tool_call(call)`, and here it has 2");
-    refused("const WORDS = [1];\nfn before_tool_call(call) {}", "guard.rhai line 1, column 1: only functions stand at the top level of a script; put this into one, and values into `fn limits() { … }`");
+    refused("fn before_toolcall(request) {}", "guard.rhai: it defines none of `fn role(event)`, `fn categories(conversation)`, `fn before_tool_call(request)`, `fn instructions(agent)`, `fn next(stop)`");
+    refused("fn before_tool_call(tool, request) {}", "guard.rhai line 1, column 36: `before_tool_call` takes one parameter, as `fn before_tool_call(request)`, and here it has 2");
+    refused("const WORDS = [1];\nfn before_tool_call(request) {}", "guard.rhai line 1, column 1: only functions stand at the top level of a script; put this into one, and values into `fn limits() { … }`");
     let said = configured(json!({ "script": "fn role(event) {}", "world": "guard" })).err().expect("refused");
-    assert_eq!(said, "script: it does not define `fn before_tool_call(call)`");
+    assert_eq!(said, "script: it does not define `fn before_tool_call(request)`");
     let said = configured(json!({ "scirpt": "" })).err().expect("refused");
     assert!(said.contains("unknown field `scirpt`"), "{said}");
     let said = configured(json!({ "script": "x".repeat(300_000) })).err().expect("refused");
     assert!(said.starts_with("script: the script has 300000 bytes, 262144 are allowed"), "{said}");
-    assert!(configured(json!({ "script": "fn before_tool_call(call) { eval(\"allow()\") }" })).is_err(), "no code that comes later");
+    assert!(configured(json!({ "script": "fn before_tool_call(request) { eval(\"allow()\") }" })).is_err(), "no code that comes later");
     let deep = format!("fn next(stop) {{ {}1{} }}", "(".repeat(5_000), ")".repeat(5_000));
     let said = configured(json!({ "script": deep })).err().expect("refused");
     assert!(said.contains("line 1, column") && said.contains("complexity"), "{said}");
@@ -139,7 +139,7 @@ fn a_script_that_cannot_run_is_refused_with_its_place() {
 
 /// What a script that goes too far is told.
 fn bounded(body: &str, expected: &str) {
-    let text = format!("fn before_tool_call(call) {{\n  {body}\n}}\nfn again(n) {{ again(n + 1) }}");
+    let text = format!("fn before_tool_call(request) {{\n  {body}\n}}\nfn again(n) {{ again(n + 1) }}");
     match guard(&text, "x", "{}") {
         Err(failure) => assert!(failed(&failure).contains(expected), "{}", failed(&failure)),
         Ok(verdict) => panic!("{verdict:?}"),
@@ -148,18 +148,19 @@ fn bounded(body: &str, expected: &str) {
 
 #[test]
 fn loops_recursion_and_growth_have_an_end_with_a_line() {
-    bounded("loop { }", "`before_tool_call` at line 2");
+    bounded("let n = 0; loop { n += 1; }", "`before_tool_call` at line 2");
+    bounded("let n = 0; while true { if n > 3 { n = 0; } }", "`before_tool_call` at line 2");
     bounded("loop { }", "it takes too many operations; does a loop end?");
     bounded("again(1)", "functions call each other too deeply; does the recursion end?");
     bounded("let s = \"다\"; loop { s += s; }", "length of string is too large");
     bounded("let a = [0]; loop { a += a; }", "size of array");
-    bounded("let m = #{}; let n = 0; loop { m[`k${n}`] = n; n += 1; }", "too large");
+    bounded("let m = #{}; let n = 0; loop { m[`k${n}`] = n; n += 1; }", "`before_tool_call` at line 2");
     bounded("\"x\".pad(2000000, \"x\")", "too large");
 }
 
 #[test]
 fn settings_are_read_by_the_script() {
-    let text = "fn before_tool_call(call) { if settings().blocked.contains(call.tool) { block(settings().why) } }";
+    let text = "fn before_tool_call(request) { if settings().blocked.contains(request.tool) { block(settings().why) } }";
     let script = configured(json!({ "script": text, "settings": { "blocked": ["a"], "why": "설정" } }));
     let request = Request {
         context: context(),

@@ -1,5 +1,6 @@
 //! The words that a script answers with, and the few that it asks with.
 
+use crate::problem::Misuse;
 use rhai::{Array, Dynamic, Engine, INT, ImmutableString, Map};
 
 /// What a guard or a continuation says; a script makes one and returns it.
@@ -48,7 +49,7 @@ fn guards(engine: &mut Engine) {
         block(reason, &instructions, &remaining)
     });
     engine.register_fn("rewrite", |arguments: Map| -> Fallible<Word> {
-        let value = crate::values::to_json(&Dynamic::from_map(arguments)).map_err(|said| said.to_string())?;
+        let value = crate::values::to_json(&Dynamic::from_map(arguments)).map_err(Misuse)?;
         Ok(Word::Rewrite(value.to_string()))
     });
 }
@@ -84,7 +85,7 @@ fn lines(what: &str, given: &Dynamic) -> Fallible<Vec<String>> {
     let items = given.read_lock::<Array>().filter(|items| items.iter().all(Dynamic::is_string));
     match items {
         Some(items) => Ok(items.iter().map(ToString::to_string).collect()),
-        None => Err(format!("{what} are a text or a list of texts, not {}", given.type_name()).into()),
+        None => Err(Misuse(format!("{what} are a text or a list of texts, not {}", given.type_name())).into()),
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::compare::change_table;
 use super::project::resolved;
 use super::read_config;
+use super::sign::signature_of;
 use crate::cli::ask::{self, encoded};
 use crate::cli::output::{plain, table};
 use crate::cli::{Output, block_on};
@@ -148,7 +149,11 @@ pub(super) fn load(
     let client = client(dir)?;
     let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut body = config.map(|config| Value::Object(config).to_string().into_bytes()).unwrap_or_default();
-    let query = format!("slot={}&name={}&configBytes={}", encoded(slot), encoded(&name), body.len());
+    let signature = std::fs::read(signature_of(&path)).unwrap_or_default();
+    let (config_bytes, signature_bytes) = (body.len(), signature.len());
+    let query = format!("slot={}&name={}", encoded(slot), encoded(&name));
+    let query = format!("{query}&configBytes={config_bytes}&signatureBytes={signature_bytes}");
+    body.extend(signature);
     body.extend(bytes);
     let answer = block_on(client.upload(&format!("/admin/plugins/upload?{query}&shadow={shadow}"), body))??;
     Ok(answer)

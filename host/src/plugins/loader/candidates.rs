@@ -29,19 +29,25 @@ impl Candidate {
     pub(super) fn key(&self) -> String {
         version_key(&self.wanted.material.hash, &self.wanted.config_text())
     }
+
+    /// Tells one attempt to load it from another: what was refused for want of a signature is tried again when that comes.
+    pub(super) fn attempt(&self) -> String {
+        let signature = self.wanted.material.signature.as_deref().unwrap_or_default();
+        format!("{}:{}", self.key(), &blake3::hash(signature).to_hex()[..16])
+    }
 }
 
 impl Loader {
     /// Puts the best candidate of a slot in service; what serves already is left alone.
     pub(super) fn bring(&mut self, slot: &Arc<Slot>) -> Result<Report, Error> {
         let fresh = self.fresh(slot);
-        let fresh_key = match &fresh {
-            Ok(candidate) => candidate.key(),
-            Err(error) => error.to_string(),
+        let (fresh_key, attempt) = match &fresh {
+            Ok(candidate) => (candidate.key(), candidate.attempt()),
+            Err(error) => (error.to_string(), error.to_string()),
         };
         let refused =
             self.records.slots.get(&slot.name.to_string()).is_some_and(|record| record.refused.contains(&fresh_key));
-        let tried = self.failed.get(&slot.name) == Some(&fresh_key);
+        let tried = self.failed.get(&slot.name) == Some(&attempt);
         let failure = match fresh {
             _ if tried => return self.unchanged(slot),
             _ if refused && slot.bound().is_some() => {
@@ -72,7 +78,7 @@ impl Loader {
                 error
             }
         };
-        self.failed.insert(slot.name.clone(), fresh_key);
+        self.failed.insert(slot.name.clone(), attempt);
         match self.proven(slot) {
             // Nothing serves, so what last served well does.
             Some(candidate) if slot.bound().is_none() => {
@@ -148,6 +154,7 @@ impl Loader {
             label,
             material,
             sha256: None,
+            signatures: self.config.plugins.signatures.clone(),
             config,
             config_of: None,
             limits: self.binding_of(&slot.name).map(|binding| binding.limits).unwrap_or_default(),

@@ -12,6 +12,7 @@ use super::super::record::Recorded;
 use super::super::records::{Bound, Records};
 use super::super::shadow;
 use super::super::slots::{Slot, SlotName, Waiting};
+use super::super::source::signature_of;
 use super::super::stage::{Staged, instances};
 use super::candidates::Candidate;
 use super::{Loader, bound_of};
@@ -100,7 +101,7 @@ impl Loader {
             _ => shadow::Report::default(),
         };
         if candidate.wanted.material.builtin.is_none() {
-            Records::keep(&self.room.dir, &staged.inspection.hash, &candidate.wanted.material.bytes)?;
+            Records::keep(&self.room.dir, &candidate.wanted.material)?;
         }
         let new = staged.generation.clone();
         // What is replaced is the safety net, so it must be one.
@@ -182,7 +183,14 @@ impl Loader {
     fn install(&self, candidate: &Candidate) -> Result<(), Error> {
         let Some(name) = &candidate.install_as else { return Ok(()) };
         let path = self.room.dir.plugins().join(name);
-        chela_storage::replace(&path, &candidate.wanted.material.bytes, chela_storage::Mode::Private)
+        let material = &candidate.wanted.material;
+        // The signature first: the component is looked at as soon as it is there.
+        if let Some(signature) = &material.signature {
+            let path = signature_of(&path);
+            chela_storage::replace(&path, signature, chela_storage::Mode::Private)
+                .map_err(|cause| Error::Directory { path, cause })?;
+        }
+        chela_storage::replace(&path, &material.bytes, chela_storage::Mode::Private)
             .map_err(|cause| Error::Directory { path, cause })
     }
 }
