@@ -24,6 +24,7 @@ mod cases {
     mod kill;
     mod kit_projects;
     mod kit_scripts;
+    mod kit_signatures;
     mod models;
     mod monitor_api;
     mod monitor_bad_input;

@@ -99,9 +99,9 @@ impl Words {
             World::Continuation => "Tells agents to work step by step, and stopped ones to go on",
         };
         let (language_name, place) = match language {
-            Language::Rust => ("Rust", "The code is in `src/lib.rs`; `vendor/chela-sdk` is the SDK."),
-            Language::Js => ("JavaScript", "The code is in `plugin.js`."),
-            Language::Python => ("Python", "The code is in `plugin.py`."),
+            Language::Rust => ("Rust", "The code is in `src/lib.rs`; `vendor/chela-sdk` is the SDK, `wit/` documents every field."),
+            Language::Js => ("JavaScript", "The code is in `plugin.js`; `wit/` documents every field that it is given."),
+            Language::Python => ("Python", "The code is in `plugin.py`; `wit/` documents every field that it is given."),
             Language::Script => ("Rhai", "The code is the `.rhai` file; nothing has to be installed for it."),
         };
         let component = match language {
