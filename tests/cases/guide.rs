@@ -18,6 +18,71 @@ fn the_code_of_the_guide_is_the_guest_that_is_built() {
     assert_eq!(shown, built);
 }
 
+/// The first block of a language in the guide.
+fn block(language: &str) -> String {
+    let guide = fs::read_to_string(root().join("docs/plugin-authoring.md")).expect("readable");
+    let rest = guide.split(&format!("```{language}\n")).nth(1).expect("a block of it").to_owned();
+    rest.split("```").next().expect("its end").to_owned()
+}
+
+#[test]
+fn the_five_minutes_of_the_guide_are_run_as_they_stand() {
+    let dir = TestDir::empty();
+    let serving = Binary::serve(&dir);
+    let mut place = dir.scratch().to_owned();
+    let commands = block("sh");
+    let lines = commands.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty() && *line != "chela serve &").collect();
+    assert!(lines.len() >= 6, "{commands}");
+    for line in lines {
+        if let Some(folder) = line.strip_prefix("cd ") {
+            place = place.join(folder);
+            continue;
+        }
+        let words = line.strip_prefix("chela ").expect("a command of ours").split_whitespace();
+        let output = chela_command(&dir.state).current_dir(&place).args(words).output().expect("runs");
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let slots = chela(&dir.state, &["plugin", "list", "--json"]).json();
+    let slots = slots["slots"].as_array().expect("a list");
+    assert!(slots.iter().any(|slot| slot["slot"] == "guard:no-deletes"), "{slots:?}");
+    assert_eq!(serving.terminate().code, Some(0));
+}
+
+#[test]
+fn the_script_and_the_cases_of_the_guide_do_what_it_says() {
+    let dir = TestDir::empty();
+    let project = dir.scratch().join("mine");
+    let made = chela_command(&dir.state)
+        .args(["plugin", "new", "mine", "--world", "guard", "--lang", "script", "--into"])
+        .arg(&project)
+        .output()
+        .expect("runs");
+    assert!(made.status.success());
+    // Scripts take any settings, so of the two cases only the first can be met.
+    fs::write(project.join("tests/first.json"), block("json")).expect("written");
+    let tested = chela(&dir.state, &["plugin", "test", &project.display().to_string(), "--json"]).json();
+    let passed = |name: &str| {
+        let cases = tested["cases"].as_array().expect("a list");
+        cases.iter().find(|case| case["case"] == name).expect("a case of the guide")["passed"].clone()
+    };
+    assert_eq!((passed("other files stay"), passed("a wrong setting is refused")), (json!(true), json!(false)));
+    fs::write(project.join("mine.rhai"), block("rhai")).expect("written");
+    fs::write(
+        project.join("tests/first.json"),
+        json!({ "cases": [
+            { "export": "before-tool-call", "input": { "tool": "files_delete", "arguments": { "path": "a" } }, "expect": { "verdict": "block" } },
+            { "export": "before-tool-call", "input": { "tool": "files_delete", "arguments": { "path": "tmp/a" } }, "expect": { "verdict": "allow" } },
+        ]})
+        .to_string(),
+    )
+    .expect("written");
+    let tested = chela(&dir.state, &["plugin", "test", &project.display().to_string(), "--json"]);
+    let rows = tested.json()["cases"].as_array().expect("a list").clone();
+    let own: Vec<_> = rows.iter().filter(|row| row["file"] == "tests/first.json").collect();
+    assert!(own.iter().all(|row| row["passed"] == true), "{own:?}");
+}
+
 #[test]
 fn the_first_plugin_is_inspected_tried_and_loaded_as_the_guide_says() {
     let dir = TestDir::empty();

@@ -50,7 +50,8 @@ fn passes(dir: &TestDir, project: &str) -> Value {
 fn a_script_of_every_world_builds_passes_is_measured_and_loads() {
     let dir = TestDir::empty();
     let serving = Binary::serve(&dir);
-    for (world, slot) in [("classifier", "classifier"), ("guard", "guard:mine-guard"), ("continuation", "continuation")] {
+    for (world, slot) in [("classifier", "classifier"), ("guard", "guard:mine-guard"), ("continuation", "continuation")]
+    {
         let name = format!("mine-{world}");
         let project = new(&dir, world, "script", &name);
         assert_eq!(plugin(&dir, &["build", &project]).code, Some(0));
@@ -103,7 +104,11 @@ fn names_worlds_and_places_that_will_not_do_are_refused() {
         finished(command.current_dir(dir.scratch()).args(["plugin", "new", name, "--world", world, "--lang", language]))
     };
     refused(attempt("no deletes", "guard", "rust"), 1, "as in \"no-deletes\"");
-    refused(attempt("guard", "guard", "rust"), 1, "\"guard\" is the name of something else; add a word, as in \"my-guard\"");
+    refused(
+        attempt("guard", "guard", "rust"),
+        1,
+        "\"guard\" is the name of something else; add a word, as in \"my-guard\"",
+    );
     refused(attempt("rules", "classifier", "js"), 1, "\"rules\" is the name of something else");
     refused(attempt("mine", "channel", "rust"), 2, "the world `channel` is a draft");
     refused(attempt("mine", "guards", "rust"), 2, "write classifier, guard or continuation");
@@ -154,8 +159,14 @@ fn a_case_that_is_written_wrongly_is_refused_with_its_path() {
     };
     check(r#"{"cases": [{"exprt": "x"}]}"#, "tests/second.json: cases[0].exprt: unknown field `exprt`");
     let input = r#"{"cases": [{"export": "before-tool-call", "input": {"agent": {"naem": "eden"}}, "expect": {}}]}"#;
-    check(input, "tests/second.json: cases[0].input: the input does not fit `before-tool-call`: at agent.naem: unknown field");
-    check(r#"{"cases": [{"export": "next", "input": {}, "expect": {}}]}"#, "cases[0].export: a guard has no function \"next\"");
+    check(
+        input,
+        "tests/second.json: cases[0].input: the input does not fit `before-tool-call`: at agent.naem: unknown field",
+    );
+    check(
+        r#"{"cases": [{"export": "next", "input": {}, "expect": {}}]}"#,
+        "cases[0].export: a guard has no function \"next\"",
+    );
     check("{", "tests/second.json: EOF while parsing");
     write(&project, "plugin.json", r#"{"name": "mine", "world": "gaurd", "language": "script"}"#);
     refused(plugin(&dir, &["test", &project]), 1, "plugin.json at world: unknown variant `gaurd`");
@@ -226,7 +237,10 @@ fn two_versions_are_compared_on_what_was_recorded() {
     assert_eq!(change["a"][0]["primary"], "infra_ops");
     assert!(change["b"]["failed"].as_str().is_some_and(|said| said.contains("모른다")), "{change}");
     let table = plugin(&dir, &compare).stdout;
-    assert!(table.contains("infra_ops: the script says infra_ops") && table.contains("1 of 2 recorded inputs"), "{table}");
+    assert!(
+        table.contains("infra_ops: the script says infra_ops") && table.contains("1 of 2 recorded inputs"),
+        "{table}"
+    );
     let none = plugin(&dir, &["compare", &old, &new, "--recorded", "--slot", "continuation"]);
     refused(none, 1, "nothing is recorded for continuation");
 }

@@ -218,7 +218,8 @@ fn a_script_is_tried_and_loaded_by_its_file() {
     let script = dir.scratch().join("mine.rhai");
     let settings = dir.scratch().join("settings.json5");
     let input = dir.scratch().join("input.json");
-    fs::write(&script, "fn before_tool_call(request) {\n  if request.tool == settings().tool { block(\"no\") }\n}").expect("written");
+    fs::write(&script, "fn before_tool_call(request) {\n  if request.tool == settings().tool { block(\"no\") }\n}")
+        .expect("written");
     fs::write(&settings, "{ tool: 'a' }").expect("written");
     fs::write(&input, json!({ "tool": "a" }).to_string()).expect("written");
     let (script, settings, input) = (path_of(&script), path_of(&settings), path_of(&input));
@@ -226,7 +227,10 @@ fn a_script_is_tried_and_loaded_by_its_file() {
     assert_eq!(chela(&dir.state, &tried).json()["verdict"], "block");
     let refused = chela(&dir.state, &["plugin", "try", &script, "next", "--input", &input]);
     assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("mine.rhai: it defines none of `fn instructions(agent)`, `fn next(stop)`"), "{refused:#?}");
+    assert!(
+        refused.stderr.contains("mine.rhai: it defines none of `fn instructions(agent)`, `fn next(stop)`"),
+        "{refused:#?}"
+    );
 
     let serving = Binary::serve(&dir);
     let load = ["plugin", "load", &script, "--slot", "guard:mine", "--config", &settings, "--json"];

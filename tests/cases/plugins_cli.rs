@@ -126,7 +126,11 @@ fn a_serving_gateway_is_changed_from_the_shell() {
     refused(wrong, 1, "unruly-guard.wasm is a guard, and the slot classifier takes a classifier");
     refused(plugin(&dir, &["load", &guard, "--slot", "guards"]), 1, "there is no slot \"guards\"; write `classifier`");
     refused(plugin(&dir, &["release", "classifier"]), 1, "the slot classifier is not in quarantine");
-    refused(plugin(&dir, &["load", &config, "--slot", "classifier"]), 1, "is neither a .wasm nor a .rhai file; give a component or a script");
+    refused(
+        plugin(&dir, &["load", &config, "--slot", "classifier"]),
+        1,
+        "is neither a .wasm nor a .rhai file; give a component or a script",
+    );
 
     assert_eq!(plugin(&dir, &["disable", "classifier"]).stdout.trim(), "classifier: disabled");
     assert_eq!(slot("classifier")["state"], "disabled");

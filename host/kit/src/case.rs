@@ -141,7 +141,11 @@ mod tests {
         refused(r#"{"cases": [{"export": "next", "input": {}}]}"#, "cases[0]", "it expects nothing");
         refused(r#"{"cases": [{"export": "next", "expect": 1}]}"#, "cases[0].input", "belong together");
         refused(r#"{"cases": [{"input": {}, "expect": 1}]}"#, "cases[0].export", "belong together");
-        refused(r#"{"cases": [{"export": "next", "input": {}, "expect": 1, "fails": ""}]}"#, "cases[0].fails", "not both");
+        refused(
+            r#"{"cases": [{"export": "next", "input": {}, "expect": 1, "fails": ""}]}"#,
+            "cases[0].fails",
+            "not both",
+        );
         refused(r#"{"cases": [{"export": "next", "refuses": ""}]}"#, "cases[0].refuses", "asks nothing");
         refused(r#"{"cases": [{"export": "next", "input": [], "expect": 1}]}"#, "cases[0].input", "invalid type");
         refused("[]", "", "expected struct");

@@ -54,21 +54,37 @@ fn classifier() -> Vec<Asked> {
         asked("no conversations", "categories", of(json!([])), Must::Say(json!([]))),
         asked("a conversation without a word", "categories", of(json!([{}])), answer.clone()),
         asked("English", "categories", one(json!(["The database is down, we roll back"])), answer.clone()),
-        asked("Korean", "categories", one(json!(["데이터베이스가 내려가서 되돌린다", "네, 확인했습니다"])), answer.clone()),
+        asked(
+            "Korean",
+            "categories",
+            one(json!(["데이터베이스가 내려가서 되돌린다", "네, 확인했습니다"])),
+            answer.clone(),
+        ),
         asked("a huge text", "categories", one(json!(["배포 deploy ".repeat(HUGE_BYTES / 14)])), Must::Survive),
         asked("many conversations", "categories", of(json!(many)), Must::Survive),
         asked("characters beyond the usual", "categories", one(json!(["\u{0}\u{feff}👩‍👩‍👧 \u{202e}abc"])), answer.clone()),
-        asked("no categories to choose from", "categories", json!({ "conversations": [{ "texts": ["장애 outage"] }] }), answer.clone()),
+        asked(
+            "no categories to choose from",
+            "categories",
+            json!({ "conversations": [{ "texts": ["장애 outage"] }] }),
+            answer.clone(),
+        ),
         asked("no events", "roles", roles(json!([])), Must::Say(json!([]))),
         asked("an event of agents", "roles", roles(json!([event("a2a.send")])), answer.clone()),
-        asked("an event of a kind that nobody knows", "roles", roles(json!([event("weather.changed"), event("")])), answer.clone()),
+        asked(
+            "an event of a kind that nobody knows",
+            "roles",
+            roles(json!([event("weather.changed"), event("")])),
+            answer.clone(),
+        ),
         asked("an event without anything", "roles", roles(json!([{}])), answer),
     ]
 }
 
 fn task(steps: usize) -> Value {
     let status = ["done", "in_progress", "pending", "skipped"];
-    let step = |n: usize| json!({ "id": format!("s{n}"), "content": format!("단계 step {n}"), "status": status[n % 4] });
+    let step =
+        |n: usize| json!({ "id": format!("s{n}"), "content": format!("단계 step {n}"), "status": status[n % 4] });
     let steps: Vec<Value> = (1..=steps).map(step).collect();
     json!({ "id": "task_1", "description": "OAuth 로그인", "status": "in_progress", "steps": steps })
 }
@@ -78,24 +94,46 @@ fn agent() -> Value {
 }
 
 fn guard() -> Vec<Asked> {
-    let call = |tool: &str, arguments: Value| {
-        json!({ "tool": tool, "arguments": arguments, "agent": agent(), "task": task(4) })
-    };
+    let call = |tool: &str, arguments: Value| json!({ "tool": tool, "arguments": arguments, "agent": agent(), "task": task(4) });
     let ask = |name, input, must| asked(name, "before-tool-call", input, must);
     let deep = (0..60).fold(json!("깊은"), |inner, _| json!({ "in": inner }));
     vec![
         ask("a call without anything", json!({}), Must::Survive),
         ask("a tool that nobody knows", call("a_tool_of_tomorrow", json!({})), Must::Answer),
         ask("a task is completed", call("task_complete", json!({ "task_id": "task_1" })), Must::Answer),
-        ask("a file is written, in Korean", call("files_write", json!({ "path": "노트.md", "content": "안녕하세요" })), Must::Answer),
+        ask(
+            "a file is written, in Korean",
+            call("files_write", json!({ "path": "노트.md", "content": "안녕하세요" })),
+            Must::Answer,
+        ),
         ask("a file is read", call("files_read", json!({ "path": "notes.md" })), Must::Answer),
-        ask("arguments of other types", call("files_write", json!({ "path": 3, "content": [null, true, 1.5] })), Must::Survive),
+        ask(
+            "arguments of other types",
+            call("files_write", json!({ "path": 3, "content": [null, true, 1.5] })),
+            Must::Survive,
+        ),
         ask("deep arguments", call("files_write", deep), Must::Survive),
-        ask("a huge argument", call("files_write", json!({ "content": "길다 long ".repeat(HUGE_BYTES / 12) })), Must::Survive),
+        ask(
+            "a huge argument",
+            call("files_write", json!({ "content": "길다 long ".repeat(HUGE_BYTES / 12) })),
+            Must::Survive,
+        ),
         ask("no task", json!({ "tool": "task_complete", "arguments": {}, "agent": agent() }), Must::Answer),
-        ask("a task without steps", json!({ "tool": "task_complete", "arguments": {}, "agent": agent(), "task": task(0) }), Must::Answer),
-        ask("a task of many steps", json!({ "tool": "task_complete", "arguments": {}, "agent": agent(), "task": task(MANY) }), Must::Survive),
-        ask("an agent of a role that nobody knows", json!({ "tool": "files_read", "agent": { "id": "x", "role": "gardener" } }), Must::Answer),
+        ask(
+            "a task without steps",
+            json!({ "tool": "task_complete", "arguments": {}, "agent": agent(), "task": task(0) }),
+            Must::Answer,
+        ),
+        ask(
+            "a task of many steps",
+            json!({ "tool": "task_complete", "arguments": {}, "agent": agent(), "task": task(MANY) }),
+            Must::Survive,
+        ),
+        ask(
+            "an agent of a role that nobody knows",
+            json!({ "tool": "files_read", "agent": { "id": "x", "role": "gardener" } }),
+            Must::Answer,
+        ),
     ]
 }
 
@@ -118,8 +156,18 @@ fn continuation() -> Vec<Asked> {
     vec![
         asked("an agent without anything", "instructions", json!({}), Must::Answer),
         asked("a worker", "instructions", json!({ "agent": agent() }), Must::Answer),
-        asked("an orchestrator", "instructions", json!({ "agent": { "id": "ruda", "role": "orchestrator", "sessionKey": "agent:ruda:main" } }), Must::Answer),
-        asked("a role that nobody knows", "instructions", json!({ "agent": { "id": "x", "role": "gardener" } }), Must::Answer),
+        asked(
+            "an orchestrator",
+            "instructions",
+            json!({ "agent": { "id": "ruda", "role": "orchestrator", "sessionKey": "agent:ruda:main" } }),
+            Must::Answer,
+        ),
+        asked(
+            "a role that nobody knows",
+            "instructions",
+            json!({ "agent": { "id": "x", "role": "gardener" } }),
+            Must::Answer,
+        ),
         next("a stop without anything", json!({}), Must::Answer),
         next("steps are open", stop("self-driving", task(4)), Must::Answer),
         next("a poll", stop("polling", task(4)), Must::Answer),

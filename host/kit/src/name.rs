@@ -6,26 +6,17 @@ use std::fmt;
 const LENGTH_MAX: usize = 40;
 
 /// Words that already mean something where a plugin's name stands.
-const RESERVED: [&str; 11] = [
-    "builtin",
-    "channel",
-    "chela",
-    "chela-sdk",
-    "classifier",
-    "continuation",
-    "core",
-    "guard",
-    "std",
-    "test",
-    "wit",
-];
+const RESERVED: [&str; 11] =
+    ["builtin", "channel", "chela", "chela-sdk", "classifier", "continuation", "core", "guard", "std", "test", "wit"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(String);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
-    #[error("{given:?} is no name for a plugin; use a-z, 0-9 and `-`, begin with a letter, at most {LENGTH_MAX}, as in {advice:?}")]
+    #[error(
+        "{given:?} is no name for a plugin; use a-z, 0-9 and `-`, begin with a letter, at most {LENGTH_MAX}, as in {advice:?}"
+    )]
     Form { given: String, advice: String },
     #[error("{given:?} is the name of something else; add a word, as in \"my-{given}\"")]
     Reserved { given: String },

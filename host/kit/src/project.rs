@@ -33,7 +33,10 @@ pub struct Project {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("plugin.json{}: {said}; it holds name, world (classifier, guard, continuation) and language (rust, js, python, script)", at(path))]
+#[error(
+    "plugin.json{}: {said}; it holds name, world (classifier, guard, continuation) and language (rust, js, python, script)",
+    at(path)
+)]
 pub struct BadProject {
     pub path: String,
     pub said: String,
@@ -123,7 +126,10 @@ mod tests {
             let said = Project::read(text).expect_err("refused").to_string();
             assert!(said.starts_with(expected), "{said}");
         };
-        refused(r#"{"name": "mine", "world": "gaurd", "language": "js"}"#, "plugin.json at world: unknown variant `gaurd`");
+        refused(
+            r#"{"name": "mine", "world": "gaurd", "language": "js"}"#,
+            "plugin.json at world: unknown variant `gaurd`",
+        );
         refused(r#"{"name": "../x", "world": "guard", "language": "js"}"#, "plugin.json at name: \"../x\" is no name");
         refused(r#"{"name": "mine"}"#, "plugin.json: missing field `world`");
         refused("{} {}", "plugin.json: missing field");

@@ -53,7 +53,9 @@ mod tests {
         };
         let sdk = include_str!("../../../plugins/sdk/Cargo.toml");
         let names: Vec<&str> = sdk.lines().filter_map(|line| line.strip_suffix(".workspace = true")).collect();
-        let names = names.into_iter().filter(|name| !["version", "edition", "rust-version", "license", "publish"].contains(name));
+        let names = names
+            .into_iter()
+            .filter(|name| !["version", "edition", "rust-version", "license", "publish"].contains(name));
         for name in names {
             assert_eq!(line(own, name), line(workspace, name));
         }

@@ -99,9 +99,15 @@ impl Words {
             World::Continuation => "Tells agents to work step by step, and stopped ones to go on",
         };
         let (language_name, place) = match language {
-            Language::Rust => ("Rust", "The code is in `src/lib.rs`; `vendor/chela-sdk` is the SDK, `wit/` documents every field."),
-            Language::Js => ("JavaScript", "The code is in `plugin.js`; `wit/` documents every field that it is given."),
-            Language::Python => ("Python", "The code is in `plugin.py`; `wit/` documents every field that it is given."),
+            Language::Rust => {
+                ("Rust", "The code is in `src/lib.rs`; `vendor/chela-sdk` is the SDK, `wit/` documents every field.")
+            }
+            Language::Js => {
+                ("JavaScript", "The code is in `plugin.js`; `wit/` documents every field that it is given.")
+            }
+            Language::Python => {
+                ("Python", "The code is in `plugin.py`; `wit/` documents every field that it is given.")
+            }
             Language::Script => ("Rhai", "The code is the `.rhai` file; nothing has to be installed for it."),
         };
         let component = match language {
@@ -146,7 +152,9 @@ mod tests {
     #[test]
     fn every_project_is_whole_and_says_what_it_is() {
         let name = Name::parse("no-deletes", []).expect("a name");
-        for (world, language) in World::ALL.into_iter().flat_map(|world| Language::ALL.map(|language| (world, language))) {
+        for (world, language) in
+            World::ALL.into_iter().flat_map(|world| Language::ALL.map(|language| (world, language)))
+        {
             let files = files(&name, world, language, "0.1.0");
             let text = |path: &str| {
                 let found = files.iter().find(|file| file.path == path);

@@ -61,7 +61,9 @@ pub struct SigningKey {
 /// Why a component's signature does not do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    #[error("it has no signature, and this deployment takes signed plugins only; put NAME.wasm.sig beside it, as `chela plugin sign` makes it")]
+    #[error(
+        "it has no signature, and this deployment takes signed plugins only; put NAME.wasm.sig beside it, as `chela plugin sign` makes it"
+    )]
     Unsigned,
     #[error("its signature cannot be read: {said}; sign it again")]
     Unreadable { said: String },

@@ -131,7 +131,17 @@ pub(super) fn wanted(
     // On the bench a component is what it is, whoever has vouched for an earlier build of it.
     material.signature = None;
     let (slot, label) = ("try".to_owned(), source.to_owned());
-    Ok(Wanted { slot, world, label, material, sha256: None, signatures: Default::default(), config, config_of: None, limits })
+    Ok(Wanted {
+        slot,
+        world,
+        label,
+        material,
+        sha256: None,
+        signatures: Default::default(),
+        config,
+        config_of: None,
+        limits,
+    })
 }
 
 /// One conversation or one event instead of a list; the default table of categories when none is given.

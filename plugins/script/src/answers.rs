@@ -20,7 +20,9 @@ pub fn role(said: Dynamic, usual: Role) -> Result<Role, Failure> {
     }
     let word = if said.is_string() { said.to_string() } else { String::new() };
     let found = ROLES.into_iter().find(|role| role_word(*role) == word);
-    found.ok_or_else(|| problem::answer("role", &format!("a role is one of {}", ROLES.map(role_word).join(", ")), &shown(&said)))
+    found.ok_or_else(|| {
+        problem::answer("role", &format!("a role is one of {}", ROLES.map(role_word).join(", ")), &shown(&said))
+    })
 }
 
 /// A key, a map as `category(…)` makes it, or nothing.
@@ -42,7 +44,9 @@ pub fn classification(said: Dynamic) -> Result<Classification, Failure> {
         (answer.primary, answer.confidence) = (Some(key), CONFIDENCE);
         return Ok(answer);
     }
-    let bad = |found: &str| problem::answer("categories", "answer a category's key, `category(key, confidence, reason)` or `none()`", found);
+    let bad = |found: &str| {
+        problem::answer("categories", "answer a category's key, `category(key, confidence, reason)` or `none()`", found)
+    };
     let Some(map) = said.read_lock::<Map>() else { return Err(bad(&shown(&said))) };
     for (name, value) in map.iter() {
         let field = format!("{} as `{name}`", shown(value));
@@ -72,7 +76,8 @@ pub fn verdict(said: Dynamic) -> Result<Verdict, Failure> {
     if said.is_unit() {
         return Ok(Verdict::Allow);
     }
-    let wanted = "answer `allow()`, `allow_with(warning)`, `block(reason, instructions, steps)` or `rewrite(arguments)`";
+    let wanted =
+        "answer `allow()`, `allow_with(warning)`, `block(reason, instructions, steps)` or `rewrite(arguments)`";
     let bad = || problem::answer("before_tool_call", wanted, &shown(&said));
     match said.clone().try_cast::<Word>().ok_or_else(bad)? {
         Word::Allow => Ok(Verdict::Allow),

@@ -36,7 +36,8 @@ pub fn defined(engine: &Engine, ast: &AST, config: &Config) -> Result<Vec<Define
             let message = format!("`{name}` takes one parameter, as `fn {name}({parameter})`, and here it has {count}");
             return Err(problem::at(config, start, &message));
         };
-        let body = engine.compile(body_of(&config.script, start, end)).map_err(|error| problem::syntax(config, &error))?;
+        let body =
+            engine.compile(body_of(&config.script, start, end)).map_err(|error| problem::syntax(config, &error))?;
         let body = AST::new(body.statements().iter().cloned(), ast.shared_lib().clone());
         defined.push(Defined { name: known.name, parameter: parameter.to_string(), body });
     }

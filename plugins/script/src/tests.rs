@@ -39,8 +39,7 @@ fn task() -> Task {
 
 fn guard(text: &str, tool: &str, arguments: &str) -> Result<Verdict, Failure> {
     let (context, agent, task) = (context(), agent(), Some(task()));
-    let request =
-        Request { context, tool: tool.into(), arguments: arguments.into(), agent, task, attrs: Vec::new() };
+    let request = Request { context, tool: tool.into(), arguments: arguments.into(), agent, task, attrs: Vec::new() };
     script(text).before_tool_call(request)
 }
 
@@ -104,34 +103,70 @@ fn arguments_are_values_and_can_be_rewritten() {
 #[test]
 fn a_mistake_names_function_line_and_column() {
     let misspelt = "\nfn before_tool_call(request) {\n    if request.tool == \"x\" { blok(\"no\") }\n}";
-    check(misspelt, "x", "{}", "internal: `before_tool_call` at line 3, column 30: function not found: blok (&str | ImmutableString | String)");
+    check(
+        misspelt,
+        "x",
+        "{}",
+        "internal: `before_tool_call` at line 3, column 30: function not found: blok (&str | ImmutableString | String)",
+    );
     check(misspelt, "y", "{}", "allow");
     let inside = "fn path(request) {\n  request.arguments.path.len\n}\nfn before_tool_call(request) { path(request) }";
     let said = match guard(inside, "x", "{}") {
         Err(failure) => failed(&failure),
         other => panic!("{other:?}"),
     };
-    assert!(said.starts_with("internal: `before_tool_call` at line 2, column ") && said.contains(", within `path`: "), "{said}");
-    check("fn before_tool_call(request) { throw \"그런 도구는 없다\" }", "x", "{}", "invalid: `before_tool_call` at line 1, column 32: 그런 도구는 없다");
+    assert!(
+        said.starts_with("internal: `before_tool_call` at line 2, column ") && said.contains(", within `path`: "),
+        "{said}"
+    );
+    check(
+        "fn before_tool_call(request) { throw \"그런 도구는 없다\" }",
+        "x",
+        "{}",
+        "invalid: `before_tool_call` at line 1, column 32: 그런 도구는 없다",
+    );
     let other = "internal: `before_tool_call` answers 3; answer `allow()`, `allow_with(warning)`, `block(reason, instructions, steps)` or `rewrite(arguments)`";
     check("fn before_tool_call(request) { 3 }", "x", "{}", other);
-    check("fn before_tool_call(request) { send(\"on\") }", "x", "{}", &other.replace("answers 3", "answers a word of another world"));
+    check(
+        "fn before_tool_call(request) { send(\"on\") }",
+        "x",
+        "{}",
+        &other.replace("answers 3", "answers a word of another world"),
+    );
 }
 
 #[test]
 fn a_script_that_cannot_run_is_refused_with_its_place() {
-    refused("fn before_tool_call(request) {\n  block(\"a\"\n}", "guard.rhai line 3, column 1: expecting ',' to separate the arguments to function call 'block'");
-    refused("", "guard.rhai: there is no script; give its text as `script`, or put it into plugins/classifier.rhai, guard.rhai or continuation.rhai");
-    refused("fn before_toolcall(request) {}", "guard.rhai: it defines none of `fn role(event)`, `fn categories(conversation)`, `fn before_tool_call(request)`, `fn instructions(agent)`, `fn next(stop)`");
-    refused("fn before_tool_call(tool, request) {}", "guard.rhai line 1, column 36: `before_tool_call` takes one parameter, as `fn before_tool_call(request)`, and here it has 2");
-    refused("const WORDS = [1];\nfn before_tool_call(request) {}", "guard.rhai line 1, column 1: only functions stand at the top level of a script; put this into one, and values into `fn limits() { … }`");
+    refused(
+        "fn before_tool_call(request) {\n  block(\"a\"\n}",
+        "guard.rhai line 3, column 1: expecting ',' to separate the arguments to function call 'block'",
+    );
+    refused(
+        "",
+        "guard.rhai: there is no script; give its text as `script`, or put it into plugins/classifier.rhai, guard.rhai or continuation.rhai",
+    );
+    refused(
+        "fn before_toolcall(request) {}",
+        "guard.rhai: it defines none of `fn role(event)`, `fn categories(conversation)`, `fn before_tool_call(request)`, `fn instructions(agent)`, `fn next(stop)`",
+    );
+    refused(
+        "fn before_tool_call(tool, request) {}",
+        "guard.rhai line 1, column 36: `before_tool_call` takes one parameter, as `fn before_tool_call(request)`, and here it has 2",
+    );
+    refused(
+        "const WORDS = [1];\nfn before_tool_call(request) {}",
+        "guard.rhai line 1, column 1: only functions stand at the top level of a script; put this into one, and values into `fn limits() { … }`",
+    );
     let said = configured(json!({ "script": "fn role(event) {}", "world": "guard" })).err().expect("refused");
     assert_eq!(said, "script: it does not define `fn before_tool_call(request)`");
     let said = configured(json!({ "scirpt": "" })).err().expect("refused");
     assert!(said.contains("unknown field `scirpt`"), "{said}");
     let said = configured(json!({ "script": "x".repeat(300_000) })).err().expect("refused");
     assert!(said.starts_with("script: the script has 300000 bytes, 262144 are allowed"), "{said}");
-    assert!(configured(json!({ "script": "fn before_tool_call(request) { eval(\"allow()\") }" })).is_err(), "no code that comes later");
+    assert!(
+        configured(json!({ "script": "fn before_tool_call(request) { eval(\"allow()\") }" })).is_err(),
+        "no code that comes later"
+    );
     let deep = format!("fn next(stop) {{ {}1{} }}", "(".repeat(5_000), ")".repeat(5_000));
     let said = configured(json!({ "script": deep })).err().expect("refused");
     assert!(said.contains("line 1, column") && said.contains("complexity"), "{said}");
@@ -160,7 +195,8 @@ fn loops_recursion_and_growth_have_an_end_with_a_line() {
 
 #[test]
 fn settings_are_read_by_the_script() {
-    let text = "fn before_tool_call(request) { if settings().blocked.contains(request.tool) { block(settings().why) } }";
+    let text =
+        "fn before_tool_call(request) { if settings().blocked.contains(request.tool) { block(settings().why) } }";
     let script = configured(json!({ "script": text, "settings": { "blocked": ["a"], "why": "설정" } }));
     let request = Request {
         context: context(),

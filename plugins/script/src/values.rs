@@ -197,7 +197,9 @@ fn to_json_at(value: &Dynamic, depth: usize) -> Result<Value, String> {
         return Ok(whole.into());
     }
     if let Ok(number) = value.as_float() {
-        return serde_json::Number::from_f64(number).map(Value::Number).ok_or_else(|| format!("{number} is no number of JSON"));
+        return serde_json::Number::from_f64(number)
+            .map(Value::Number)
+            .ok_or_else(|| format!("{number} is no number of JSON"));
     }
     if value.is_string() || value.is_char() {
         return Ok(value.to_string().into());

@@ -27,9 +27,7 @@ pub fn register(engine: &mut Engine) {
     engine.register_fn("open_steps", open_steps);
     engine.register_fn("mentions", |text: &str, word: &str| contains(&text.to_lowercase(), word));
     engine.register_fn("mentions", |text: &str, words: Array| any(&text.to_lowercase(), &words));
-    engine.register_fn("mentions", |texts: Array, word: &str| {
-        texts.iter().any(|text| contains(&lowered(text), word))
-    });
+    engine.register_fn("mentions", |texts: Array, word: &str| texts.iter().any(|text| contains(&lowered(text), word)));
     engine.register_fn("mentions", |texts: Array, words: Array| texts.iter().any(|text| any(&lowered(text), &words)));
 }
 
@@ -37,8 +35,7 @@ fn guards(engine: &mut Engine) {
     engine.register_fn("allow", || Word::Allow);
     engine.register_fn("allow_with", |warning: ImmutableString| Word::AllowWith(warning.into()));
     let block = |reason: ImmutableString, instructions: &Dynamic, remaining: &Dynamic| -> Fallible<Word> {
-        let (instructions, remaining) =
-            (lines("instructions", instructions)?, lines("ids of steps", remaining)?);
+        let (instructions, remaining) = (lines("instructions", instructions)?, lines("ids of steps", remaining)?);
         Ok(Word::Block { reason: reason.into(), instructions, remaining })
     };
     engine.register_fn("block", move |reason: ImmutableString| block(reason, &Dynamic::UNIT, &Dynamic::UNIT));

@@ -48,7 +48,10 @@ impl Bench {
             }));
         }
         if rows.is_empty() {
-            bail!("there is no case with `expect` in {}; write one, and it is measured", found.dir.join("tests").display());
+            bail!(
+                "there is no case with `expect` in {}; write one, and it is measured",
+                found.dir.join("tests").display()
+            );
         }
         let bytes = fs::metadata(found.component()).map_or(0, |found| found.len());
         let size = rounded(bytes as f64 / 1e6);
@@ -71,7 +74,10 @@ fn in_words(rows: &[Value], size: f64) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows.iter().map(row)).collect();
-    format!("{}\n{size} MB on disk; calls inside a gateway take some 30 µs more, for the way to the thread", table(&rows))
+    format!(
+        "{}\n{size} MB on disk; calls inside a gateway take some 30 µs more, for the way to the thread",
+        table(&rows)
+    )
 }
 
 /// The value that so many of a hundred do not pass.

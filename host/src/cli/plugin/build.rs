@@ -64,7 +64,9 @@ pub(super) fn build(found: &Found, dir: &StateDir) -> anyhow::Result<Value> {
         let inspected = bench.inspect(&source)?;
         let (world, worlds) = (found.project.world.as_str(), &inspected["worlds"]);
         if !worlds.as_array().is_some_and(|worlds| worlds.iter().any(|known| known == world)) {
-            bail!("it is a component of {worlds}, and plugin.json says {world}; export that world, or change plugin.json");
+            bail!(
+                "it is a component of {worlds}, and plugin.json says {world}; export that world, or change plugin.json"
+            );
         }
     }
     let bytes = fs::metadata(&file).map_or(0, |found| found.len());
@@ -135,7 +137,15 @@ fn python(found: &Found, to: &Path) -> anyhow::Result<()> {
     let new = beside(to);
     let tool = std::path::absolute(&tool).context("the project's directory")?;
     let mut componentize = Command::new(tool);
-    componentize.args(["-d", "wit/policy", "-w", found.project.world.as_str(), "componentize", "--stub-wasi", "plugin"]);
+    componentize.args([
+        "-d",
+        "wit/policy",
+        "-w",
+        found.project.world.as_str(),
+        "componentize",
+        "--stub-wasi",
+        "plugin",
+    ]);
     componentize.arg("-o").arg(relative(&new));
     succeed(componentize.current_dir(&found.dir), "the component could not be made of plugin.py")?;
     fs::rename(&new, to).with_context(|| format!("cannot write {}", to.display()))

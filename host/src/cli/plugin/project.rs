@@ -33,7 +33,9 @@ fn world(text: &str) -> Result<World, String> {
         "classifier" => Ok(World::Classifier),
         "guard" => Ok(World::Guard),
         "continuation" => Ok(World::Continuation),
-        "channel" => Err("the world `channel` is a draft; this version loads classifier, guard and continuation".into()),
+        "channel" => {
+            Err("the world `channel` is a draft; this version loads classifier, guard and continuation".into())
+        }
         _ => Err("write classifier, guard or continuation".into()),
     }
 }
@@ -76,7 +78,10 @@ impl Found {
     pub(super) fn at(dir: &Path) -> anyhow::Result<Self> {
         let path = dir.join("plugin.json");
         if !path.is_file() {
-            bail!("{} has no plugin.json; `chela plugin new` makes a project, or go to the directory of one", dir.display());
+            bail!(
+                "{} has no plugin.json; `chela plugin new` makes a project, or go to the directory of one",
+                dir.display()
+            );
         }
         let project = Project::read(&read_input(&path)?).with_context(|| format!("cannot use {}", dir.display()))?;
         Ok(Self { dir: dir.to_owned(), project })

@@ -166,9 +166,8 @@ impl Stages<'_> {
         };
         let (first, second) = (text(&fresh), text(&again));
         let cut = |text: &str| text.chars().take(200).collect::<String>();
-        Ok((first != second).then(|| {
-            format!("a used instance answers otherwise: {}; a fresh one: {}", cut(&second), cut(&first))
-        }))
+        Ok((first != second)
+            .then(|| format!("a used instance answers otherwise: {}; a fresh one: {}", cut(&second), cut(&first))))
     }
 
     fn refusal(&mut self, config: &Map<String, Value>, said: &str) -> anyhow::Result<Option<String>> {
