@@ -1,11 +1,14 @@
 //! Scripts as policies: dropped into `plugins/`, changed, broken, removed; and the bounds that hold inside their component.
 
 use std::fs;
+use std::path::Path;
 
-use chela::plugins::{About, Decision};
+use chela::config::PluginLimits;
+use chela::plugins::{About, Decision, Workbench};
 use chela::policy::{Actor, ToolCall};
+use chela_kit::Expected;
 use serde_json::{Map, Value, json};
-use support::{Binary, TestDir, TestHost, chela, guest, path_of};
+use support::{Binary, TestDir, TestHost, built, chela, guest, path_of};
 
 const CLASSIFIER: &str = r#"fn categories(conversation) {
     if mentions(conversation.text, ["zebra", "얼룩말"]) { return category("legal_compliance", 0.9, "a zebra"); }
@@ -210,6 +213,41 @@ fn a_script_that_fails_is_asked_again_and_the_gateway_answers_meanwhile() {
     assert_eq!(host.classify("hello").by.expect("answered").name, "script");
     let told = host.told("plugin.fallback").pop().expect("told");
     assert!(told["reason"].as_str().is_some_and(|said| said.contains("`categories` at line 4")), "{told}");
+}
+
+/// The cases of `plugins/script/tests`, inside the component.
+#[test]
+fn the_cases_of_scripts_hold_in_their_component() {
+    let cache = tempfile::tempdir().expect("a directory");
+    let shipped = built("chela").with_file_name("components");
+    let bench = Workbench::new(cache.path().to_owned(), Some(shipped), built("chela")).expect("a bench");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/script/tests");
+    let files = fs::read_dir(folder).expect("cases").map(|entry| entry.expect("a file").path());
+    let cases = files.flat_map(|path| chela_kit::cases(&fs::read_to_string(path).expect("text")).expect("good cases"));
+    let mut count = 0;
+    for case in cases {
+        count += 1;
+        let opened = bench.open("builtin:script", case.config, PluginLimits::default());
+        let call = |export: &str, input: &Value| {
+            let opened = opened.as_ref().unwrap_or_else(|error| panic!("{}: {error}", case.name));
+            opened.start().expect("an instance").call(export, input).map_err(|error| error.to_string())
+        };
+        match &case.expected {
+            Expected::Answer { export, input, answer } => {
+                let found = call(export, input).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+                assert_eq!(chela_kit::difference(answer, &found), None, "{}", case.name);
+            }
+            Expected::Failure { export, input, said } => {
+                let found = call(export, input).expect_err(&case.name);
+                assert!(found.contains(said), "{}: {found}", case.name);
+            }
+            Expected::Refusal { said } => {
+                let found = opened.err().expect("refused").to_string();
+                assert!(found.contains(said), "{}: {found}", case.name);
+            }
+        }
+    }
+    assert!(count >= 25, "{count} cases");
 }
 
 #[test]

@@ -102,12 +102,14 @@ impl Words {
             Language::Rust => {
                 ("Rust", "The code is in `src/lib.rs`; `vendor/chela-sdk` is the SDK, `wit/` documents every field.")
             }
-            Language::Js => {
-                ("JavaScript", "The code is in `plugin.js`; `wit/` documents every field that it is given.")
-            }
-            Language::Python => {
-                ("Python", "The code is in `plugin.py`; `wit/` documents every field that it is given.")
-            }
+            Language::Js => (
+                "JavaScript",
+                "The code is in `plugin.js`; `wit/` documents every field that it is given. The engine needs memory: bind it in `chela.json` with `limits: { memoryMb: 96 }`.",
+            ),
+            Language::Python => (
+                "Python",
+                "The code is in `plugin.py`; `wit/` documents every field that it is given. The engine needs memory: bind it in `chela.json` with `limits: { memoryMb: 96 }`.",
+            ),
             Language::Script => ("Rhai", "The code is the `.rhai` file; nothing has to be installed for it."),
         };
         let component = match language {

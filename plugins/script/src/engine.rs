@@ -28,7 +28,7 @@ pub fn limited(settings: &Map<String, Value>) -> Engine {
     engine.set_max_map_size(MAP_ITEMS_MAX);
     // A script is what was checked when it was configured, nothing that it makes up later.
     engine.disable_symbol("eval");
-    engine.on_print(|text| chela_sdk::log::info(text));
+    engine.on_print(chela_sdk::log::info);
     engine.on_debug(|text, _, position| chela_sdk::log::debug(&format!("{text} ({position})")));
     let settings: Dynamic = values::of_json(&Value::Object(settings.clone()));
     engine.register_fn("settings", move || settings.clone());

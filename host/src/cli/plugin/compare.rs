@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::project::resolved;
 use super::{read_config, workbench};
@@ -128,7 +128,7 @@ struct Side {
 
 impl Side {
     fn new(bench: &Workbench, of: &Compare, source: &str, config: Option<&PathBuf>) -> anyhow::Result<Self> {
-        let config = config.map(|path| read_config(path)).transpose()?.unwrap_or_else(Map::new);
+        let config = config.map(|path| read_config(path)).transpose()?.unwrap_or_default();
         let world = of.slot.split(':').next();
         let (source, config) = resolved(source, config, world)?;
         let limits = PluginLimits { memory_mb: of.memory, ..PluginLimits::default() };

@@ -199,6 +199,6 @@ impl Stages<'_> {
             }
         };
         let (_, opened, running) = &mut self.staged[at];
-        Ok((opened, running))
+        Ok((&*opened, running))
     }
 }
