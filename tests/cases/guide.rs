@@ -26,6 +26,14 @@ fn block(language: &str) -> String {
 }
 
 #[test]
+fn the_code_in_other_languages_is_that_of_new_projects() {
+    for (language, template) in [("js", "js/guard.js"), ("python", "python/guard.py")] {
+        let written = fs::read_to_string(root().join("host/kit/templates").join(template)).expect("readable");
+        assert!(written.contains(&block(language)), "{template} does not have what the guide shows");
+    }
+}
+
+#[test]
 fn the_five_minutes_of_the_guide_are_run_as_they_stand() {
     let dir = TestDir::empty();
     let serving = Binary::serve(&dir);
