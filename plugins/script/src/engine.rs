@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use crate::{values, words};
 
-/// About a third of the CPU time that a call has.
-const OPERATIONS_MAX: u64 = 300_000;
+/// Well within the CPU time that a call has: past that it would be cut off without a line.
+const OPERATIONS_MAX: u64 = 200_000;
 const CALLS_DEEP_MAX: usize = 24;
 const EXPRESSION_DEPTH_MAX: usize = 48;
 const FUNCTIONS_MAX: usize = 500;
