@@ -7,6 +7,10 @@ mod cases {
     mod browser;
     mod cli;
     mod config;
+    mod continuation_flows;
+    mod continuation_limits;
+    mod continuation_lives;
+    mod continuation_people;
     mod crash_events;
     mod crash_jobs;
     mod docs;
@@ -18,6 +22,11 @@ mod cases {
     mod gateway_runs;
     mod guide;
     mod health;
+    mod human_answers;
+    mod human_crash;
+    mod human_flow;
+    mod human_markers;
+    mod human_talk;
     mod init;
     mod jobs_flows;
     mod jobs_lives;

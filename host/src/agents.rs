@@ -15,7 +15,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
+use crate::dialogues;
 use crate::feed::Feed;
+use crate::humans;
 use crate::layout::StateDir;
 use crate::models;
 use crate::plugins;
@@ -34,6 +36,8 @@ pub struct Options {
     pub settings: settings::Handle,
     pub plugins: plugins::Handle,
     pub sessions: sessions::Handle,
+    pub dialogues: dialogues::Handle,
+    pub humans: humans::Handle,
     pub tools: tools::Handle,
     pub models: models::Handle,
     pub feed: Feed,

@@ -19,9 +19,12 @@ use crate::agents;
 use crate::bus::{self, Bus, data};
 use crate::clock::Clock;
 use crate::config::{Listen, Starter};
+use crate::continuation;
+use crate::dialogues;
 use crate::edge::{self, Audit, Context, Limiters, Listener, Phase, Presence, Shared};
 use crate::event::{Event, Kind};
 use crate::feed::Feed;
+use crate::humans;
 use crate::jobs;
 use crate::journal;
 use crate::layout::StateDir;
@@ -109,7 +112,9 @@ pub struct App {
     tools: tools::Handle,
     sessions: sessions::Handle,
     jobs: jobs::Handle,
+    humans: humans::Handle,
     agents: agents::Handle,
+    continuation: continuation::Handle,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
     sockets: TaskTracker,
@@ -167,7 +172,10 @@ impl App {
         let tasks_found = tasks::read(&opened)?;
         let sessions_found = sessions::read(&opened)?;
         let jobs_found = jobs::read(&opened)?;
+        let dialogues_found = dialogues::read(&opened)?;
+        let humans_found = humans::read(&opened)?;
         let results_found = results::read(&opened)?;
+        let continuation_found = continuation::read(&opened)?;
         let journal = opened.start()?;
         let results = results::Handle::new(journal.clone(), clock.clone(), results_found);
         let audit = Audit::open(&dir)?;
@@ -248,7 +256,7 @@ impl App {
                 bus: bus.clone(),
                 metrics: metrics.clone(),
                 settings: settings.clone(),
-                journal,
+                journal: journal.clone(),
                 monitor: monitor.clone(),
                 tasks: tasks.clone(),
                 sessions: sessions.clone(),
@@ -257,6 +265,35 @@ impl App {
             services.stop.clone(),
         );
         services.spawn("the keeper of jobs", keeping);
+        let (dialogues, writing) = dialogues::start(
+            dialogues::Options {
+                dir: dir.clone(),
+                settings: settings.clone(),
+                journal: journal.clone(),
+                sessions: sessions.clone(),
+                tasks: tasks.clone(),
+            },
+            dialogues_found,
+            services.stop.clone(),
+        );
+        services.spawn("the writer of dialogues", writing);
+        let (humans, keeping) = humans::start(
+            humans::Options {
+                dir: dir.clone(),
+                clock: clock.clone(),
+                bus: bus.clone(),
+                settings: settings.clone(),
+                journal: journal.clone(),
+                tasks: tasks.clone(),
+                sessions: sessions.clone(),
+                jobs: jobs.clone(),
+                dialogues: dialogues.clone(),
+                feed: feed.clone(),
+            },
+            humans_found,
+            services.stop.clone(),
+        );
+        services.spawn("the keeper of questions", keeping);
         let tools = tools::Handle::new(tools::Options {
             dir: dir.clone(),
             clock: clock.clone(),
@@ -267,6 +304,7 @@ impl App {
             tasks: tasks.clone(),
             sessions: sessions.clone(),
             jobs: jobs.clone(),
+            humans: humans.clone(),
             results,
         });
         let models = models::Handle::new(dir.clone(), clock.clone());
@@ -276,11 +314,30 @@ impl App {
             settings: settings.clone(),
             plugins: plugins.clone(),
             sessions: sessions.clone(),
+            dialogues: dialogues.clone(),
+            humans: humans.clone(),
             tools: tools.clone(),
             models: models.clone(),
             feed: feed.clone(),
         });
         services.spawn("the runs", running);
+        let (continuation, looking) = continuation::start(
+            continuation::Options {
+                clock: clock.clone(),
+                bus: bus.clone(),
+                metrics: metrics.clone(),
+                settings: settings.clone(),
+                journal,
+                plugins: plugins.clone(),
+                tasks: tasks.clone(),
+                sessions: sessions.clone(),
+                jobs: jobs.clone(),
+                humans: humans.clone(),
+            },
+            continuation_found,
+            services.stop.clone(),
+        );
+        services.spawn("what keeps agents at work", looking);
 
         let (phase, phase_seen) = watch::channel(Phase::Ready);
         let (changes, sockets) = (TaskTracker::new(), TaskTracker::new());
@@ -295,7 +352,10 @@ impl App {
             tools: tools.clone(),
             sessions: sessions.clone(),
             jobs: jobs.clone(),
+            dialogues,
+            humans: humans.clone(),
             agents: agents.clone(),
+            continuation: continuation.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             metrics,
@@ -332,7 +392,9 @@ impl App {
             tools,
             sessions,
             jobs,
+            humans,
             agents,
+            continuation,
             phase,
             changes,
             sockets,
@@ -382,6 +444,14 @@ impl App {
         &self.jobs
     }
 
+    pub fn humans(&self) -> &humans::Handle {
+        &self.humans
+    }
+
+    pub fn continuation(&self) -> &continuation::Handle {
+        &self.continuation
+    }
+
     pub fn tools(&self) -> &tools::Handle {
         &self.tools
     }
@@ -422,6 +492,7 @@ impl App {
         if tokio::time::timeout(SERVICES_PATIENCE, self.services.end()).await.is_err() {
             tracing::error!("a service did not end and is left behind");
         }
+        self.continuation.stop().await;
         self.sessions.stop().await;
         self.tasks.stop().await;
         self.monitor.stop().await;

@@ -13,6 +13,7 @@ mod jobs;
 mod monitor;
 mod output;
 mod plugin;
+mod questions;
 mod serve;
 mod send;
 mod sessions;
@@ -80,6 +81,10 @@ enum Command {
     Task(task::Task),
     /// List what agents have asked of each other, and what became of it
     Jobs(jobs::Jobs),
+    /// List what agents want to know from people
+    Questions(questions::Questions),
+    /// Answer a question of an agent; its task goes on
+    Answer(questions::Answer),
     /// Start a sub-agent of an agent on a task of its own
     Spawn(jobs::Spawn),
     /// Say what decided something about a work session, a task or a job
@@ -91,7 +96,7 @@ enum Command {
     #[command(subcommand)]
     Plugin(plugin::Plugin),
     /// Look for what is wrong here, and say how to mend it
-    Doctor,
+    Doctor(doctor::Doctor),
 }
 
 /// Addresses of the three listeners.
@@ -144,11 +149,13 @@ fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
         Command::Tasks(tasks) => tasks.run(&dir, output)?,
         Command::Task(task) => return task.run(&dir, output),
         Command::Jobs(jobs) => jobs.run(&dir, output)?,
+        Command::Questions(questions) => questions.run(&dir, output)?,
+        Command::Answer(answer) => answer.run(&dir, output)?,
         Command::Spawn(spawn) => spawn.run(&dir, output)?,
         Command::Why(why) => why.run(&dir, output)?,
         Command::Config(config) => config.run(&dir, output)?,
         Command::Plugin(plugin) => return plugin.run(&dir, output),
-        Command::Doctor => return doctor::run(&dir, output),
+        Command::Doctor(doctor) => return doctor.run(&dir, output),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,9 @@
 mod a2a;
 mod agents;
 mod categories;
+mod continuation;
 mod events;
+mod human;
 mod listen;
 mod models;
 pub mod old;
@@ -28,7 +30,11 @@ use crate::scope::Scope;
 pub use a2a::{A2a, AgentA2a, AgentToAgent, Allow, ChainLimits, Exchange, Language, Session, Spawn};
 pub use agents::{Agent, AgentRole, Agents, Identity, Team};
 pub use categories::Category;
+pub use continuation::{
+    Continuation, ContinuationCaps, ContinuationDelays, ContinuationErrors, ContinuationPoll, Zombies,
+};
 pub use events::Events;
+pub use human::{Human, OnDeadline};
 pub use listen::Listen;
 pub use models::{Model, ModelRef, Provider, ProviderKind, Providers, RunLimits, Runs};
 pub use parse::{Problems, json5_value, parse};
@@ -63,6 +69,10 @@ pub struct Config {
     pub runs: Runs,
     /// Flows between agents.
     pub a2a: A2a,
+    /// Questions of agents to people.
+    pub human: Human,
+    /// How agents are kept at their tasks.
+    pub continuation: Continuation,
     /// How sessions of agents exchange messages.
     pub session: Session,
     /// What the tools of agents may do.
@@ -222,6 +232,8 @@ impl Default for Config {
             providers: Providers::default(),
             runs: Runs::default(),
             a2a: A2a::default(),
+            human: Human::default(),
+            continuation: Continuation::default(),
             session: Session::default(),
             tools: Tools::default(),
             teams: Vec::new(),

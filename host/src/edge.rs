@@ -16,6 +16,7 @@ mod gateway;
 mod fuzz;
 mod guard;
 mod health;
+mod humans;
 mod jobs;
 mod keys;
 mod limiter;
@@ -87,7 +88,10 @@ pub struct Shared {
     pub tools: crate::tools::Handle,
     pub sessions: crate::sessions::Handle,
     pub jobs: crate::jobs::Handle,
+    pub dialogues: crate::dialogues::Handle,
+    pub humans: crate::humans::Handle,
     pub agents: crate::agents::Handle,
+    pub continuation: crate::continuation::Handle,
     pub bus: Bus,
     pub clock: Clock,
     pub metrics: Metrics,

@@ -278,6 +278,16 @@ impl Handle {
         self.0.state().open.len()
     }
 
+    /// How many sub-agents work for each agent that has some.
+    pub fn subagents(&self) -> HashMap<String, usize> {
+        let mut found = HashMap::new();
+        for job in self.0.state().open.values().map(|open| open.now()).filter(|job| job.kind == chela_flow::Kind::Spawn)
+        {
+            *found.entry(chela_flow::agent_of(&job.session_key).to_owned()).or_default() += 1;
+        }
+        found
+    }
+
     /// Waits until a job has ended.
     pub async fn ended(&self, id: &str) -> Result<Option<Arc<Job>>, Error> {
         let open = self.0.state().open.get(id).cloned();

@@ -18,7 +18,9 @@ const AWAKE: std::time::Duration = std::time::Duration::from_micros(150);
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the state journal is damaged and a restart does not help: {cause}; `chela doctor` says more")]
+    #[error(
+        "the state journal is damaged and a restart does not help: {cause}; `chela doctor --fix` keeps what is whole and sets the damaged one aside"
+    )]
     Damaged { cause: Arc<journal::Error> },
     #[error("the state journal cannot be used: {cause}; check the disk, its free space and the rights of {}", path.display())]
     Unusable { path: PathBuf, cause: Arc<journal::Error> },

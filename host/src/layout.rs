@@ -141,6 +141,16 @@ impl StateDir {
         self.0.join("a2a-jobs")
     }
 
+    /// What was said for each task; derived.
+    pub fn dialogues(&self) -> PathBuf {
+        self.0.join("transcripts")
+    }
+
+    /// Questions that people have not answered yet, to be looked at.
+    pub fn human(&self) -> PathBuf {
+        self.0.join("human")
+    }
+
     pub fn run(&self) -> PathBuf {
         self.0.join("run")
     }

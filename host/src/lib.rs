@@ -34,8 +34,11 @@ pub mod monitor;
 pub mod tasks;
 pub mod sessions;
 pub mod jobs;
+pub mod dialogues;
+pub mod humans;
 pub mod tools;
 pub mod agents;
+pub mod continuation;
 
 // 4 edges
 pub mod edge;

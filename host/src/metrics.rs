@@ -53,6 +53,11 @@ pub struct PluginCall {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Layer {
+    pub layer: Word,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct JobStatus {
     pub status: Word,
 }
@@ -71,11 +76,23 @@ pub struct Metrics {
     pub jobs: Family<JobStatus, Gauge>,
     pub job_retries: Counter,
     pub oldest_job: Gauge,
+    pub continuations: Family<Layer, Counter>,
+    pub continuations_blocked: Family<Refusal, Counter>,
 }
 
 impl Metrics {
     pub fn refused(&self, reason: &'static str) {
         self.refusals.get_or_create(&Refusal { reason: Word(reason) }).inc();
+    }
+
+    /// An agent was told to go on.
+    pub fn continued(&self, layer: &'static str) {
+        self.continuations.get_or_create(&Layer { layer: Word(layer) }).inc();
+    }
+
+    /// A task was blocked instead.
+    pub fn continuation_blocked(&self, reason: &'static str) {
+        self.continuations_blocked.get_or_create(&Refusal { reason: Word(reason) }).inc();
     }
 
     /// How many jobs have this status.
@@ -99,6 +116,12 @@ impl Metrics {
         own.register("plugin_calls", "Calls of plugins, by what became of them", self.plugin_calls.clone());
         own.register("jobs", "Jobs between agents that are kept, by status", self.jobs.clone());
         own.register("job_retries", "Further tries of jobs", self.job_retries.clone());
+        own.register("continuations", "Agents that were told to go on, by what noticed it", self.continuations.clone());
+        own.register(
+            "continuations_blocked",
+            "Tasks that were blocked since continuing them came to nothing",
+            self.continuations_blocked.clone(),
+        );
         own.register_with_unit(
             "oldest_job",
             "Age of the oldest unfinished job",

@@ -90,6 +90,8 @@ pub struct About {
     pub job: Option<String>,
     pub work_session: Option<String>,
     pub agent: Option<String>,
+    /// What noticed that an agent stopped.
+    pub layer: Option<&'static str>,
 }
 
 impl About {

@@ -216,6 +216,8 @@ pub struct NextInput {
     pub same_error: u32,
     /// What was answered for this task before.
     pub earlier: String,
+    /// What is told beside the fixed fields: `in-all`, `in-all-max`, `today`, `today-max`, `tokens` and `tokens-max` of the task.
+    pub attrs: Vec<(String, String)>,
 }
 
 /// What to do about an agent that stopped.

@@ -4,6 +4,7 @@
 
 mod accept;
 mod lanes;
+mod news;
 mod record;
 mod rows;
 mod store;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -31,10 +32,13 @@ use lanes::State;
 use transcript::{FLUSH_EVERY, Work, Writer};
 
 pub use lanes::{Place, Progress};
-pub use record::{Accepted, Chain, Ended, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step, place_of};
+pub use news::{Follow, Follower, News, Occupied};
+pub use record::{
+    Accepted, Chain, Ended, HumanQuery, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step, place_of,
+};
 pub use rows::{stop_word, text_of, turns};
 pub use store::{Found, History, Patch, read};
-pub use turn::{Sum, Turn, Wrong};
+pub use turn::{Further, Sum, Turn, Wrong};
 
 /// The longest key of a sender; steps add a little to it.
 pub const KEY_BYTES_MAX: usize = 200;
@@ -61,6 +65,8 @@ pub enum Error {
     UnknownAgent(String),
     #[error("No session found: {0}")]
     NoSession(String),
+    #[error("{agent} has something else to do first")]
+    Occupied { agent: String },
     #[error("{session} runs; abort it first, or wait until it has ended")]
     Busy { session: String },
     #[error("Cannot delete the main session ({0}).")]
@@ -100,6 +106,7 @@ struct Shared {
     state: Mutex<State>,
     /// Something may run.
     ready: Notify,
+    news: broadcast::Sender<News>,
     /// Nothing new is begun.
     closed: CancellationToken,
 }
@@ -135,6 +142,8 @@ pub struct Asked {
     pub instructions: Option<String>,
     /// Taken also where its lane is full: what it follows from was counted when it was taken.
     pub over_queue: bool,
+    /// Taken only while nothing of its agent runs or waits.
+    pub only_if_idle: bool,
 }
 
 impl Asked {
@@ -152,6 +161,7 @@ impl Asked {
             time_ms: None,
             instructions: None,
             over_queue: false,
+            only_if_idle: false,
         }
     }
 }
@@ -181,7 +191,14 @@ pub fn start(
     let writer = Writer::start(move |runs| store::settle(&journal, runs))
         .map_err(|cause| Error::Transcript { path: options.dir.sessions(), cause })?;
     let closed = CancellationToken::new();
-    let handle = Handle(Arc::new(Shared { options, writer, state: Mutex::new(state), ready: Notify::new(), closed }));
+    let handle = Handle(Arc::new(Shared {
+        options,
+        writer,
+        state: Mutex::new(state),
+        ready: Notify::new(),
+        news: broadcast::Sender::new(news::KEPT),
+        closed,
+    }));
     let keeper = handle.clone();
     Ok((handle, async move { keeper.keep_house(stop).await }))
 }
@@ -252,6 +269,20 @@ impl Handle {
     pub fn session_of_run(&self, run: &str) -> Option<SessionKey> {
         let state = self.0.state();
         state.live(run).map(|live| live.key.clone()).or_else(|| state.past.get(run).map(|(key, ..)| key.clone()))
+    }
+
+    /// What a run is a part of, whether or not it has ended.
+    pub async fn part_of(&self, run: &str) -> Result<Option<Part>, Error> {
+        let live = self.0.state().live(run).cloned();
+        match live {
+            Some(live) => Ok(live.run.accepted.part.clone()),
+            None => Ok(self.past(run).await?.and_then(|run| run.accepted.part)),
+        }
+    }
+
+    /// The rows of a run that has ended, from the transcript of its session.
+    pub async fn rows_of_run(&self, key: &SessionKey, session_id: &str, run: &str) -> Result<Vec<Value>, Error> {
+        store::rows_of_run(&self.0, key, session_id, run).await
     }
 
     /// Rows of a session: the last ones, or those before a place.

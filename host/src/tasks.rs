@@ -7,6 +7,7 @@ mod edits;
 mod file;
 mod machine;
 mod milestones;
+mod people;
 mod plans;
 mod record;
 mod service;
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use chela_taskfile::{Status, Task};
+use chela_taskfile::{Blocked, Status, Task};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -100,6 +101,8 @@ pub struct View {
     pub task: Arc<Task>,
     /// Why its file cannot be read as it is, with the line.
     pub problem: Option<String>,
+    /// The session of its agent in which it was started, where that is known.
+    pub session: Option<String>,
 }
 
 impl View {
@@ -284,7 +287,7 @@ impl Handle {
         }
         self.agents().into_iter().find_map(|(agent, known)| {
             let task = archive::find(&known.folder, id)?.task();
-            Some(View { agent, id: id.to_owned(), task: Arc::new(task), problem: None })
+            Some(View { agent, id: id.to_owned(), task: Arc::new(task), problem: None, session: None })
         })
     }
 
@@ -370,7 +373,7 @@ impl Handle {
     ) -> Result<(), Error> {
         let handle = self.clone();
         blocking(move || {
-            let cause = Cause { keep: keep.as_deref(), warning: None, answer: Some(&answer) };
+            let cause = Cause { keep: keep.as_deref(), answer: Some(&answer), ..Cause::default() };
             handle.act_for(&agent, Op::Note { task, line }, &cause).map(drop)
         })
         .await
@@ -380,6 +383,43 @@ impl Handle {
     pub async fn request_unblock(&self, agent: AgentId, task: String) -> Result<(), Error> {
         let handle = self.clone();
         blocking(move || handle.act(&agent, Op::RequestUnblock { task }).map(drop)).await
+    }
+
+    /// Blocks a task in progress, on the gateway's own account.
+    pub async fn block(&self, agent: AgentId, task: String, kind: &str, reason: String) -> Result<(), Error> {
+        let action = "resume it when that has changed: `task_resume`".to_owned();
+        let blocked = Blocked {
+            reason: chela_taskfile::one_line(&reason),
+            kind: kind.to_owned(),
+            action,
+            escalation: "none".into(),
+            ..Blocked::default()
+        };
+        let handle = self.clone();
+        blocking(move || handle.act(&agent, Op::Block { task: Some(task), blocked }).map(drop)).await
+    }
+
+    /// Takes a task that nobody works on off the list: abandoned, or back in the backlog.
+    pub async fn give_up(&self, agent: AgentId, task: String, reason: String, to_backlog: bool) -> Result<(), Error> {
+        let handle = self.clone();
+        blocking(move || handle.act(&agent, Op::GiveUp { task, reason, to_backlog }).map(drop)).await
+    }
+
+    /// Takes a task out of the backlog; it starts if nothing is in the way.
+    pub async fn pick(&self, agent: AgentId, task: String) -> Result<(), Error> {
+        let handle = self.clone();
+        blocking(move || handle.act(&agent, Op::PickFromBacklog { task: Some(task) }).map(drop)).await
+    }
+
+    /// The next task of an agent's backlog that could start.
+    pub fn next_of_backlog(&self, agent: &AgentId) -> Option<Arc<View>> {
+        let views = self.of(agent).ok()?;
+        let free = |view: &&Arc<View>| {
+            let waits = |id: &String| self.open(id).is_some_and(|view| !view.task.status.is_terminal());
+            view.problem.is_none() && view.task.status == Status::Backlog && !view.task.depends_on.iter().any(waits)
+        };
+        let key = |view: &&Arc<View>| (view.task.priority.rank(), view.task.created.clone(), view.id.clone());
+        views.iter().filter(free).min_by_key(key).cloned()
     }
 
     /// Tells the log and writes what is left. The room takes nothing more.

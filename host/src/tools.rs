@@ -2,6 +2,7 @@
 //! Keeps true: no tool runs before its arguments fit its schema and every guard has let it pass; what a guard rewrote is checked again.
 //! Never: knows what a tool does.
 
+mod ask;
 mod fetch;
 mod files;
 mod talk;
@@ -13,9 +14,10 @@ use serde_json::{Map, Value, json};
 
 use crate::bus::data;
 use crate::clock::Clock;
-use crate::config::Agent;
+use crate::config::{Agent, AgentRole};
 use crate::egress::Gate;
 use crate::event::{Event, Kind};
+use crate::humans;
 use crate::id;
 use crate::jobs;
 use crate::layout::StateDir;
@@ -80,19 +82,26 @@ pub struct InRun {
     pub chain: Chain,
     /// What the run is a part of.
     pub part: Option<Part>,
+    /// The session whose message began the run, where it was one.
+    pub sender: Option<String>,
 }
 
 /// Whether a call made twice does what it does once: it changes nothing, says the whole of what is to be, or is known by its key.
 pub fn is_repeatable(tool: &str, args: &Map<String, Value>) -> bool {
     let of_tasks = TOOLS.iter().any(|known| known.name == tool);
     let reads = all().any(|known| known.name == tool && known.reads);
-    let by_nature = ["sessions_send", "sessions_spawn", "files_write"].contains(&tool);
+    let by_nature = ["sessions_send", "sessions_spawn", "files_write", ask::NAME].contains(&tool);
     of_tasks || reads || by_nature || (tool == fetch::NAME && fetch::only_reads(args))
 }
 
 /// Every tool there is.
 pub fn all() -> impl Iterator<Item = &'static ToolSpec> {
-    TOOLS.iter().chain(files::TOOLS).chain(talk::TOOLS).chain(fetch::TOOLS)
+    TOOLS.iter().chain(files::TOOLS).chain(talk::TOOLS).chain(fetch::TOOLS).chain(ask::TOOLS)
+}
+
+/// Whether an agent is shown a tool: it may call it, and it is for one of its role.
+pub fn is_for(agent: &Agent, tool: &str) -> bool {
+    agent.may_call(tool) && (tool != ask::NAME || agent.role == AgentRole::Orchestrator)
 }
 
 pub struct Options {
@@ -105,6 +114,7 @@ pub struct Options {
     pub tasks: tasks::Handle,
     pub sessions: sessions::Handle,
     pub jobs: jobs::Handle,
+    pub humans: humans::Handle,
     pub results: results::Handle,
 }
 
@@ -207,6 +217,7 @@ impl Handle {
             work_session: subject.as_ref().and_then(|view| view.task.work_session.clone()),
             agent: Some(agent.id.to_string()),
             job: call.run.as_ref().and_then(|run| run.part.as_ref()?.job_id.clone()),
+            layer: None,
         };
         let asked = ToolCall {
             tool: name.into(),
@@ -236,6 +247,7 @@ impl Handle {
                 }
                 let mut answer = match name {
                     fetch::NAME => fetch::run(&shared.gate, &settings.config.tools.http_fetch, arguments).await,
+                    ask::NAME => ask::run(&shared.options, call, arguments).await,
                     name if talk::TOOLS.iter().any(|tool| tool.name == name) => {
                         talk::run(&shared.options, call, name, arguments).await
                     }
@@ -287,7 +299,7 @@ impl Handle {
             move |explicit: Option<String>| -> Lineage { Sources { explicit, ..sources }.decide(|_| over, fresh) };
         // A completion has them in the task's progress and in its answer already.
         let notes = if tool == "task_complete" { Vec::new() } else { warnings.clone() };
-        let outcome = options.tasks.run_tool(&session.agent, tool, args, warnings, keep, lineage).await;
+        let outcome = options.tasks.run_tool(session, tool, args, warnings, keep, lineage).await;
         match outcome {
             Ok(mut answer) => {
                 if !notes.is_empty() {
@@ -374,7 +386,8 @@ fn failed(error: &tasks::Error) -> Map<String, Value> {
     data(json!({ "success": false, "error": error.to_string() }))
 }
 
-fn policy_task(view: &View) -> Task {
+/// A task as a policy sees it.
+pub fn policy_task(view: &View) -> Task {
     let step =
         |step: &chela_taskfile::Step| Step { id: step.id.clone(), content: step.content.clone(), status: step.status };
     Task {

@@ -160,8 +160,11 @@ fn doctor_is_content_with_a_good_directory_serving_or_not() {
             "gateway port good",
             "monitor port good",
             "hub port good",
+            "questions to people good",
             "open files good",
             "event log good",
+            "state journal good",
+            "task files good",
             "components good",
         ]
     );
@@ -192,6 +195,68 @@ fn doctor_names_what_is_wrong_with_its_remedy() {
     let dir = TestDir::with_config(|config| config["agents"]["default"] = json!("nobody"));
     let found = chela(&dir.state, &["doctor"]);
     assert!(found.stdout.contains("agents.default: no agent has the id `nobody`; edit "), "{}", found.stdout);
+}
+
+#[test]
+fn a_damaged_journal_is_named_by_doctor_and_mended_on_demand() {
+    let dir = TestDir::scripted("{ otherwise: 'heard' }", |_| {});
+    let serving = Binary::serve(&dir);
+    for agent in ["ruda", "eden", "seum"] {
+        assert_eq!(chela(&dir.state, &["send", agent, "hello", "--wait"]).code, Some(0));
+    }
+    serving.terminate();
+    let path = dir.state.journal().join("state.00000001.ndjson");
+    let mut bytes = fs::read(&path).expect("a segment");
+    bytes[100] ^= 1;
+    fs::write(&path, &bytes).expect("damaged");
+    let refused = Binary::spawn(&dir, &[]).finished();
+    assert_eq!(refused.code, Some(78), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`chela doctor --fix`"), "{}", refused.stderr);
+    let told = chela(&dir.state, &["doctor"]);
+    assert_eq!(told.code, Some(1), "{}", told.stdout);
+    assert!(told.stdout.contains("is damaged at byte 0") && told.stdout.contains("--fix"), "{}", told.stdout);
+    assert_eq!(fs::read(&path).expect("a segment"), bytes, "to look changes nothing");
+    let mended = chela(&dir.state, &["doctor", "--fix"]);
+    assert_eq!(mended.code, Some(0), "{}", mended.stdout);
+    assert!(mended.stdout.contains("1 lines could not be read any more"), "{}", mended.stdout);
+    let aside = fs::read_dir(dir.state.path()).expect("readable").flatten();
+    let aside = aside.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains("journal.damaged-"));
+    let kept = aside.expect("the damaged one is kept").join("state.00000001.ndjson");
+    assert_eq!(fs::read(kept).expect("a segment"), bytes);
+    let serving = Binary::serve(&dir);
+    assert_eq!(chela(&dir.state, &["send", "seum", "again", "--wait"]).stdout.trim(), "heard");
+    serving.terminate();
+}
+
+#[test]
+fn the_shell_goes_on_while_the_configuration_in_the_file_is_bad() {
+    let dir = TestDir::with_config(|_| {});
+    let (serving, owner) = (Binary::serve(&dir), dir.token());
+    dir.edit_config(|config| config["runs"]["queue"] = json!(-1));
+    let token = chela(&dir.state, &["token"]);
+    assert_eq!((token.code, token.stdout.trim()), (Some(0), &*owner), "{}", token.stderr);
+    for arguments in [&["tasks"][..], &["jobs"], &["sessions"], &["plugin", "list"], &["events"]] {
+        let done = chela(&dir.state, arguments);
+        assert_eq!(done.code, Some(0), "{arguments:?}: {}", done.stderr);
+    }
+    serving.terminate();
+}
+
+#[test]
+fn a_mistyped_agent_is_not_talked_to_as_somebody_else() {
+    let dir = TestDir::scripted("{ rules: [{ when: 'slow', steps: [{ say: 'late', delayMs: 60000 }] }] }", |_| {});
+    let serving = Binary::serve(&dir);
+    for arguments in [&["chat", "nope"][..], &["send", "nope", "hi"], &["sessions", "reset", "nope"]] {
+        let refused = chela(&dir.state, arguments);
+        assert_eq!(refused.code, Some(1), "{arguments:?}: {}", refused.stdout);
+        assert!(refused.stderr.contains("nope"), "{arguments:?}: {}", refused.stderr);
+    }
+    assert!(chela(&dir.state, &["sessions", "--json"]).json()["sessions"].as_array().expect("a list").is_empty());
+    let waited = chela(&dir.state, &["send", "eden", "slow", "--wait", "--timeout", "1"]);
+    assert_eq!(waited.code, Some(1), "{}", waited.stdout);
+    assert!(waited.stderr.contains("no answer within 1 s; the agent goes on"), "{}", waited.stderr);
+    assert_eq!(chela(&dir.state, &["jobs", "--status", "nope"]).code, Some(2));
+    serving.kill();
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use chela::event::Role;
-use chela::policy::EventFacts;
+use chela::plugins::About;
+use chela::policy::{Action, Actor, Blocker, Counters, EventFacts, Layer, NextInput, Step, StepStatus, Task};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use support::TestHost;
@@ -111,8 +112,10 @@ fn a_change_of_a_frozen_type_is_noticed() {
     check("session-key: string,", "session-key: string, team: string,");
     check("skipped,", "skipped, waiting,");
     check("before-tool-call: func(request: request)", "before-tool-call: func(request: request, dry: bool)");
-    // What is not frozen yet may change.
-    is_compatible("0.1.0", "policy", |text| text.replace("earlier: string,", "")).expect("a draft may change");
+    check("earlier: string,", "");
+    check("backoff(u64),", "backoff(u64), ask(string),");
+    check("zombie,", "zombie, weekend,");
+    check("next: func(request: next-request)", "next: func(request: next-request, dry: bool)");
 }
 
 #[test]
@@ -209,6 +212,60 @@ fn check_guard(host: &TestHost, language: &str, bytes: &[u8]) {
         "{language}: a failed guard blocks"
     );
     host.done("eden", "task_cancel", json!({}));
+}
+
+/// What all continuations of the corpus do, in whatever language.
+fn check_continuation(host: &TestHost, language: &str, bytes: &[u8]) {
+    let file = host.dir.scratch().join(format!("firm-{language}.wasm"));
+    fs::write(&file, bytes).expect("written");
+    let load = |config: Value| host.load("continuation", file.to_str().expect("UTF-8"), config);
+    let refused = load(json!({ "wrod": "계속" })).expect_err("a word that it does not know");
+    assert!(refused.contains("refuses its configuration"), "{refused}");
+    let report = load(json!({ "word": "계속", "spare": "seum" })).expect("it is loaded");
+    assert_eq!(report["outcome"], "serving", "{language}: {report}");
+    assert_eq!(host.slot("continuation")["limits"]["cpuMs"], 40, "{language}");
+
+    let step = |content: &str, status| Step { id: "s".into(), content: content.into(), status };
+    let steps =
+        vec![step("하나", StepStatus::Done), step("둘", StepStatus::InProgress), step("셋", StepStatus::Pending)];
+    let task = Task { id: "task_1".into(), description: "OAuth".into(), status: "in_progress".into(), steps };
+    let actor = |id: &str| Actor { id: id.into(), role: "worker".into(), session_key: "agent:eden:main".into() };
+    let counters = Counters { in_a_row: 3, in_a_row_max: 20, ..Counters::default() };
+    let stopped = NextInput { agent: actor("eden"), task: Some(task), counters, ..NextInput::default() };
+    let check = |input: NextInput, expected: Action| {
+        let answered = host.block_on(host.plugins().next(input, &About::default()));
+        assert!(answered.by.is_some(), "{language}");
+        assert_eq!(answered.answer, expected, "{language}");
+    };
+    check(stopped.clone(), Action::Send { prompt: "[self-driving 3/20] 계속: 둘, 셋".into() });
+    let blocker = Blocker { kind: "dependency".into(), reason: "no key".into(), ..Blocker::default() };
+    check(
+        NextInput { layer: Layer::Unblock, blocker: Some(blocker), ..stopped.clone() },
+        Action::Send { prompt: "[unblock 3/20] 계속: 둘, 셋 (dependency: no key)".into() },
+    );
+    check(NextInput { agent: actor("seum"), ..stopped.clone() }, Action::Skip { reason: "seum is spared".into() });
+    check(NextInput { same_error: 3, last_error: "overloaded".into(), ..stopped }, Action::Backoff { ms: 3_000 });
+    assert!(host.logged("continuation").iter().any(|line| line == "3 times overloaded"), "{language}");
+
+    let told = |id: &str| host.block_on(host.plugins().instructions(actor(id)));
+    assert_eq!(told("eden").answer, "계속, worker eden", "{language}");
+    let failures = || host.slot("continuation")["stats"]["failures"]["declined"].as_u64().unwrap_or(0);
+    let before = failures();
+    // Past its probation, so that saying no brings no older version back.
+    (0..20).for_each(|_| drop(told("eden")));
+    assert!(told("!refuse").by.is_none(), "{language}: the gateway answers in its place");
+    assert_eq!(failures(), before + 1, "{language}");
+}
+
+#[test]
+fn continuations_that_were_built_for_a_frozen_version_serve_in_every_language() {
+    let binding = json!({ "source": "builtin:continuation", "limits": { "memoryMb": 128 } });
+    let host = TestHost::start_with(|config| config["plugins"]["continuation"] = binding);
+    for (version, _) in frozen() {
+        for language in LANGUAGES {
+            check_continuation(&host, language, &support::corpus(&version, &format!("continuation-{language}")));
+        }
+    }
 }
 
 #[test]

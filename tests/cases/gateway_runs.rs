@@ -317,3 +317,20 @@ fn the_configuration_is_patched_with_its_comments_and_only_from_what_was_read() 
     let unchanged = std::fs::read_to_string(host.dir.state.config()).expect("readable");
     assert_eq!(unchanged, text);
 }
+
+#[test]
+fn a_change_of_the_configuration_leaves_what_runs_alone() {
+    let script = r#"{ rules: [{ when: "slow", steps: [{ say: "late", delayMs: 20000 }] }] }"#;
+    let host = TestHost::scripted(script);
+    let key = json!({ "agentId": "eden", "message": "slow", "idempotencyKey": "runs" });
+    host.call("agent", key).expect("accepted");
+    host.eventually("it runs", || (host.history("eden").len() == 1).then_some(()));
+    for (edit, taken) in [(json!("Eden the second"), true), (json!(7), false)] {
+        host.dir.edit_config(|config| config["agents"]["list"][1]["name"] = edit);
+        let wanted = if taken { "config.applied" } else { "config.refused" };
+        host.eventually(wanted, || host.dir.event_types().iter().any(|kind| kind == wanted).then_some(()));
+    }
+    let ended = host.ended("runs");
+    assert_eq!((&ended["status"], &ended["terminalReply"]["text"]), (&json!("ok"), &json!("late")));
+    assert_eq!(host.history("eden").len(), 2, "it ran once");
+}

@@ -164,6 +164,11 @@ fn a_sub_agent_works_apart_without_tasks_and_its_result_comes_back() {
         (&spawned["data"]["eventRole"], &spawned["data"]["toSessionType"]),
         (&json!("delegation.subagent"), &json!("subagent"))
     );
+    assert_eq!(spawned["data"]["depth"], 1, "one below the agent that started it");
+    let session = spawned["data"]["workSessionId"].as_str().expect("a work session");
+    host.eventually("its work session comes to rest with it", || {
+        (host.get(&format!("/api/work-sessions/{session}")).1["status"] == "QUIET").then_some(())
+    });
     let heard = host.eventually("the parent hears of it", || {
         host.history("eden").iter().map(chela::sessions::text_of).find(|text| text.contains("[NOTIFICATION]"))
     });

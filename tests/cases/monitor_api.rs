@@ -279,6 +279,7 @@ fn every_operation_answers_as_the_document_says() {
                 let Some(url) = filled(path, id == "there") else { continue };
                 let body = match verb.as_str() {
                     "patch" => r#"{"collabCategory":"infra_ops"}"#,
+                    "post" if path.starts_with("/api/human-queries/") => r#"{"answer":"8080"}"#,
                     "post" => r#"{"taskId":"task_20260213_oauth","agentId":"eden","progress":"확인"}"#,
                     _ => "",
                 };
@@ -311,10 +312,26 @@ fn filled(path: &str, there: bool) -> Option<String> {
     let session = "ws_b94e21c7-03da-4d58-8f2e-6a1c7e5d9042";
     let id = match (there, path) {
         (false, _) => "never",
+        // Nobody of the old system asks people; `human_answers` has one that is there.
+        (true, "/api/human-queries/{id}/answer") => return None,
         (true, path) if path.starts_with("/api/agents/") => "eden",
         (true, path) if path.starts_with("/api/jobs/") => "run-9c41d2",
         (true, path) if path.starts_with("/api/tasks/") => "task_20260213_oauth",
         (true, _) => session,
     };
     Some(path.replace("{id}", id).replace("{taskId}", if there { "task_20260213_oauth" } else { "task_never" }))
+}
+
+#[test]
+fn the_old_monitors_header_opens_the_api_and_nothing_else() {
+    let host = TestHost::start();
+    let token = host.token.clone();
+    let client = chela::client::Client::new(host.address(chela::port::Port::Monitor), None);
+    let ask = |path: &str, token: &str| {
+        let headers = [("X-Task-Monitor-Token", token)];
+        host.block_on(client.send("GET".parse().expect("a method"), path, &headers, vec![])).expect("an answer").status
+    };
+    assert_eq!(ask("/api/health", &token), 200);
+    assert_eq!(ask("/api/health", "a-token-of-somebody-else"), 401);
+    assert_eq!(ask("/metrics", &token), 401);
 }

@@ -96,6 +96,10 @@ pub(crate) fn assert_no_stray_files(state: &StateDir) {
             || path.starts_with("workspace-")
             || path.starts_with("index/events.sqlite")
             || path.starts_with("a2a-jobs")
+            || path == "human"
+            || (path.starts_with("human/question-") && path.ends_with(".json"))
+            || ["transcripts", "transcripts/.whole"].contains(&path)
+            || (path.starts_with("transcripts/") && path.ends_with(".jsonl"))
             || path == "sessions"
             || (path.starts_with("sessions/") && (path.ends_with(".jsonl") || !path.contains('.')))
             || (path.starts_with("logs/coordination-events") && path.ends_with(".ndjson"))

@@ -3,9 +3,11 @@
 
 mod binary;
 pub mod components;
+pub mod continuation;
 mod dir;
 pub mod events;
 mod host;
+mod humans;
 mod jobs;
 pub mod models;
 mod plugins;

@@ -2,7 +2,8 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -87,6 +88,23 @@ fn ship(binary: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Sends the demo team something to do, so that there is something to look at. The same key again is the same message.
+pub fn greet(chela: &Path, state: &Path) -> Result<()> {
+    let asked = |arguments: &[&str]| {
+        let mut command = Command::new(chela);
+        command.args(arguments).arg("--state-dir").arg(state).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    for _ in 0..120 {
+        if asked(&["status"]) {
+            asked(&["send", "ruda", "plan the first meetup of the team", "--key", "demo-first-work"]);
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    Ok(())
+}
+
 /// Serves a demo team in the foreground. The state is kept below `target` unless said otherwise.
 pub fn serve(arguments: &[String]) -> Result<()> {
     use std::os::unix::process::CommandExt;
@@ -95,7 +113,11 @@ pub fn serve(arguments: &[String]) -> Result<()> {
     command.arg("serve").args(arguments);
     let named = arguments.iter().any(|argument| argument.starts_with("--state-dir"));
     if !named && std::env::var_os("CHELA_STATE_DIR").is_none() {
-        command.arg("--state-dir").arg(target().join("demo"));
+        let state = target().join("demo");
+        command.arg("--state-dir").arg(&state);
+        // A process of its own, since this one becomes the gateway.
+        let greets = Command::new(std::env::current_exe()?).arg("greet").arg(&binary).arg(&state).spawn();
+        greets.context("cannot begin to give the demo team its first work")?;
     }
     // Becomes the gateway, so that signals reach it directly.
     Err(command.exec()).with_context(|| format!("cannot run {}", binary.display()))

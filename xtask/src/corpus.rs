@@ -20,7 +20,8 @@ const COMPONENTIZE_PY: &str = "componentize-py==0.25.0";
 pub fn run(toolchain: Toolchain) -> Result<()> {
     ensure!(is_on_path("zstd"), "`zstd` packs the corpus and is not here; install the package of that name");
     let wit = root().join(format!("wit/frozen/{VERSION}/policy"));
-    for world in [World { name: "classifier", guest: "words" }, World { name: "guard", guest: "careful" }] {
+    let worlds = [("classifier", "words"), ("guard", "careful"), ("continuation", "firm")];
+    for world in worlds.map(|(name, guest)| World { name, guest }) {
         for (language, build) in [("rust", rust as Build), ("js", javascript), ("python", python)] {
             let packed = path_of(&format!("{}-{language}", world.name));
             if packed.is_file() {

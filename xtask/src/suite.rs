@@ -49,6 +49,8 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
             "chela-json5",
             "chela-flow",
             "chela-kit",
+            "chela-question",
+            "chela-drive",
             "chela-tests",
             "xtask",
             "chela-crash",

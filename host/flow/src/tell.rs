@@ -140,7 +140,7 @@ pub(crate) fn spawn_result(job: &Job, outcome: &str) -> Happened {
     let more = json!({
         "outcome": outcome, "replyPreview": words::clip(&reply, PREVIEW_CHARS_MAX),
         "message": words::clip(&reply, MESSAGE_CHARS_MAX), "targetSessionKey": job.target_session_key,
-        "error": job.last_error.as_ref().filter(|_| outcome != "ok"), "label": job.label,
+        "runId": job.run_id, "error": job.last_error.as_ref().filter(|_| outcome != "ok"), "label": job.label,
     });
     between(job, What::SpawnResult, &job.target_session_key, &job.session_key, more)
 }

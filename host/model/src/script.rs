@@ -12,7 +12,7 @@
 //!         { say: "Done: {{result.id}}", delayMs: 200 } ] } ],
 //!   otherwise: "You said: {{input}}" } // when no rule fits; as here if left out
 //! ```
-//! `{{input}}` is the last user turn, `{{result}}` the last tool result, `{{result.KEY}}` a key of it where it is a JSON object, each up
+//! `{{input}}` is the last user turn, `{{result}}` the last tool result, `{{result.KEY}}` a key of this run's last JSON result that has it, each up
 //! to 500 characters; `{{agent}}` and `{{turn}}`, the number of user turns. Calls have the id `call_{turn}_{step}_{n}`, each from 1.
 
 mod fill;

@@ -53,9 +53,11 @@ impl Shared {
             made_before = false;
             voice.call_ended(&call.id, &call.name, &text, is_error);
             let at = self.options.clock.now();
+            let begun = begun_task(call, &text).filter(|_| !is_error);
+            let about = begun.map(|task| Step::About { task_ids: vec![task], at });
             let result = Step::Result { call_id: call.id.clone(), tool: call.name.clone(), text, is_error, at };
             let next = calls.get(nth + 1).map(|next| Step::Intent { call_id: next.id.clone(), at });
-            turn.record(std::iter::once(result).chain(next).collect()).await?;
+            turn.record(about.into_iter().chain([result]).chain(next).collect()).await?;
         }
         Ok(())
     }
@@ -84,7 +86,8 @@ impl Shared {
         }
         let (run, name) = (turn.id().to_owned(), turn.name_of_call(&call.id));
         let (chain, part) = (turn.message().chain.clone(), turn.message().part.clone());
-        let run = InRun { run, call: name, chain, part };
+        let sender = turn.message().origin.source_session_key.clone();
+        let run = InRun { run, call: name, chain, part, sender };
         let asked = Call { tool, args, session: turn.session().clone(), run: Some(run), key: None };
         let done = self.options.tools.invoke(asked).await;
         if place.is_none() {
@@ -98,6 +101,16 @@ impl Shared {
             Err(error) => refused(error.to_string()),
         }
     }
+}
+
+/// The task that a call has begun: what follows is about it.
+fn begun_task(call: &ToolCall, text: &str) -> Option<String> {
+    let (tool, _) = unwrapped(call).ok()?;
+    if !["task_start", "task_backlog_pick"].contains(&tool.as_str()) {
+        return None;
+    }
+    let answer: Value = serde_json::from_str(text).ok()?;
+    answer["taskId"].as_str().map(str::to_owned)
 }
 
 /// What a call means: `tool_call` stands for another.
@@ -123,14 +136,15 @@ fn is_repeatable(call: &ToolCall) -> bool {
 
 fn described(agent: &Agent, args: &Map<String, Value>) -> (String, bool) {
     let name = args.get("tool").and_then(Value::as_str).unwrap_or_default();
-    match tools::all().find(|tool| tool.name == name && agent.may_call(name)) {
+    match tools::all().find(|tool| tool.name == name && tools::is_for(agent, name)) {
         Some(tool) => {
             let schema = prompt::slim((tool.schema)().document());
             let told = json!({ "tool": name, "description": tool.description, "args": schema });
             (told.to_string(), false)
         }
         None => {
-            let known: Vec<&str> = tools::all().map(|tool| tool.name).filter(|name| agent.may_call(name)).collect();
+            let known: Vec<&str> =
+                tools::all().map(|tool| tool.name).filter(|name| tools::is_for(agent, name)).collect();
             (
                 json!({ "success": false, "error": format!("there is no tool {name:?}"), "tools": known }).to_string(),
                 true,

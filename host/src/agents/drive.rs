@@ -8,9 +8,9 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::voice::Voice;
 use super::{Shared, prompt};
-use crate::config::{Agent, RunLimits};
+use crate::config::{Agent, AgentRole, RunLimits};
 use crate::models::{self, Asker, Chosen, Heard};
-use crate::sessions::{self, Status, Step, Sum, Turn, Wrong, stop_word};
+use crate::sessions::{self, Further, Status, Step, Sum, Turn, Wrong, stop_word};
 use crate::settings::Settings;
 
 /// From this share of the window on, what was said before is summed up.
@@ -45,6 +45,7 @@ impl From<Failure> for Failed {
             FailureKind::Timeout => "timeout",
             FailureKind::ContextLength => "context_length",
             FailureKind::Refusal => "refusal",
+            FailureKind::Auth => "auth",
             _ => "unknown",
         };
         let transient = failure.is_worth_retrying();
@@ -82,10 +83,11 @@ struct Finished {
 pub(super) async fn drive(shared: Arc<Shared>, mut turn: Turn, place: OwnedSemaphorePermit) {
     let options = &shared.options;
     let settings = options.settings.current();
-    let mut voice = Voice::of(&turn, options.feed.clone(), options.clock.clone());
+    let agent = settings.config.agents.list.iter().find(|agent| agent.id == turn.session().agent);
+    let asks = agent.is_some_and(|agent| agent.role == AgentRole::Orchestrator);
+    let mut voice = Voice::of(&turn, options.feed.clone(), options.clock.clone(), asks);
     voice.begin();
     let mut run = Run { shared: &shared, settings: settings.clone(), voice, sum: Sum::default(), place: Some(place) };
-    let agent = settings.config.agents.list.iter().find(|agent| agent.id == turn.session().agent);
     let limits = RunLimits::of(&settings.config, agent.map(|agent| agent.limits).unwrap_or_default());
     let time_ms = turn.message().time_ms.unwrap_or(limits.time_ms).min(limits.time_ms).max(1);
     let aborted = turn.aborted().clone();
@@ -105,9 +107,23 @@ pub(super) async fn drive(shared: Arc<Shared>, mut turn: Turn, place: OwnedSemap
 impl Run<'_> {
     async fn end(mut self, turn: Turn, outcome: Result<Finished, Failed>) {
         let (run, sum) = (turn.id().to_owned(), self.sum.clone());
+        let options = &self.shared.options;
+        let agent = self.settings.config.agents.list.iter().find(|agent| agent.id == turn.session().agent);
+        let mut left = None;
+        let noted;
         let ended = match outcome {
             Ok(Finished { steps, reply, stop }) => {
-                turn.end_with(steps, Status::Ok, reply, None, stop_word(stop), sum).await
+                let (steps, reply, mut further) = match agent {
+                    Some(agent) => {
+                        let mut ending = options.humans.at_end(agent, &turn, steps, reply);
+                        left = Some(ending.take_left());
+                        (ending.steps, ending.reply, ending.further)
+                    }
+                    None => (steps, reply, Further::default()),
+                };
+                noted = options.dialogues.at_end(&turn, &steps, &mut further);
+                self.voice.asks(&steps);
+                turn.end_with(steps, Status::Ok, reply, None, stop_word(stop), sum, &further).await
             }
             Err(Failed { status, said, kind, transient }) => {
                 tracing::info!(run, ?status, said, "a run came to no answer");
@@ -117,11 +133,19 @@ impl Run<'_> {
                 let steps = (!partial.is_empty()).then(|| Step::Partial { text: partial.clone(), provider, model, at });
                 let stop = if status == Status::Aborted { "rpc" } else { "error" };
                 let wrong = Wrong { said, kind, transient };
-                turn.end_with(steps.into_iter().collect(), status, partial, Some(wrong), stop, sum).await
+                let steps: Vec<Step> = steps.into_iter().collect();
+                let mut further = Further::default();
+                noted = options.dialogues.at_end(&turn, &steps, &mut further);
+                turn.end_with(steps, status, partial, Some(wrong), stop, sum, &further).await
             }
         };
         match ended {
-            Ok(ended) => self.voice.end(&ended),
+            Ok(ended) => {
+                // Only now: what is taken up is on record.
+                left.into_iter().for_each(|left| options.humans.ended(left));
+                options.dialogues.ended(noted);
+                self.voice.end(&ended);
+            }
             Err(error) => {
                 // It goes on after the next start, from the last step that was recorded.
                 tracing::error!(
@@ -156,6 +180,7 @@ impl Run<'_> {
         }
         turn.show().await;
         self.voice.start(turn.started_at);
+        let mut about = self.about(agent, turn);
         loop {
             if let Some(reply) = finished(&turn.steps) {
                 return Ok(Finished { steps: Vec::new(), reply, stop: Stop::End });
@@ -192,12 +217,22 @@ impl Run<'_> {
             let calls = answer.calls.clone();
             let (reply, stop) = (answer.text.clone(), answer.stop);
             let (provider, model) = (self.sum.provider.clone(), self.sum.model.clone());
-            let answered = Step::Answered { answer, provider, model, at };
+            let answered = Step::Answered { answer, provider, model, at, asked: None };
+            let begins = about.take();
             let Some(first) = calls.first() else {
-                return Ok(Finished { steps: vec![answered], reply, stop });
+                return Ok(Finished { steps: begins.into_iter().chain([answered]).collect(), reply, stop });
             };
-            turn.record(vec![answered, Step::Intent { call_id: first.id.clone(), at }]).await?;
+            let intent = Step::Intent { call_id: first.id.clone(), at };
+            turn.record(begins.into_iter().chain([answered, intent]).collect()).await?;
         }
+    }
+
+    /// Which tasks a run works for when it begins; recorded with its first answer.
+    fn about(&self, agent: &Agent, turn: &Turn) -> Option<Step> {
+        let is_known = turn.steps.iter().any(|step| matches!(step, Step::About { .. }));
+        let task_ids = self.shared.options.dialogues.about(&agent.id, turn.message());
+        let at = self.shared.options.clock.now();
+        (!is_known && !task_ids.is_empty()).then_some(Step::About { task_ids, at })
     }
 
     /// Asks the model, then those to fall back to.
@@ -368,7 +403,7 @@ mod tests {
         };
         let at = Timestamp(1);
         let mut steps = vec![
-            Step::Answered { answer, provider: "p".into(), model: "m".into(), at },
+            Step::Answered { answer, provider: "p".into(), model: "m".into(), at, asked: None },
             Step::Intent { call_id: "a".into(), at },
         ];
         let ids = |steps: &[Step]| calls::open(steps).0.iter().map(|call| call.id.clone()).collect::<Vec<_>>();

@@ -37,6 +37,12 @@ const CORE: [&str; 8] = [
     "files_list",
 ];
 
+/// How an orchestrator asks people. Host text: no component adds or removes it, and nobody else reads it.
+const RULE_OF_QUESTIONS: &str = "\
+You alone ask people. When you need an answer of a person, end your turn with a line of its own that is exactly \
+`[NEED_HUMAN: <question>]`, and never inside code or a quote; several lines are several questions. \
+Ask only what no agent can answer, and so that a short answer is enough. The task it is for waits, and the answer comes to you as a message.";
+
 /// Every tool as models are told of it: made once, since a schema costs more to make than a run otherwise takes.
 static SPECS: LazyLock<BTreeMap<&str, ToolSpec>> = LazyLock::new(|| {
     let spec = |tool: &crate::tasks::ToolSpec| ToolSpec {
@@ -55,7 +61,7 @@ pub struct Toolbox {
 }
 
 pub fn toolbox(agent: &Agent) -> Toolbox {
-    let allowed: Vec<_> = tools::all().filter(|tool| agent.may_call(tool.name)).collect();
+    let allowed: Vec<_> = tools::all().filter(|tool| tools::is_for(agent, tool.name)).collect();
     let all = allowed.len() <= SHOWN_MAX;
     let (shown, further): (Vec<_>, Vec<_>) = allowed.into_iter().partition(|tool| all || CORE.contains(&tool.name));
     let mut shown: Vec<ToolSpec> = shown.into_iter().filter_map(|tool| SPECS.get(tool.name).cloned()).collect();
@@ -118,6 +124,7 @@ impl Shared {
     /// Everything that is told before the conversation.
     pub(super) async fn system(&self, config: &Config, agent: &Agent, turn: &Turn) -> String {
         let mut parts = vec![about(config, agent)];
+        parts.extend((agent.role == AgentRole::Orchestrator).then(|| RULE_OF_QUESTIONS.to_owned()));
         let path = self.options.dir.path().join(agent.workspace_path()).join(agent.instructions_path());
         let own = tokio::task::spawn_blocking(move || read(&path)).await;
         parts.extend(own.ok().flatten());

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use chela_question::visible_so_far;
 use serde_json::{Value, json};
 
 use crate::clock::{Clock, Timestamp};
 use crate::feed::{Audience, Feed};
-use crate::sessions::{Ended, Status, Turn};
+use crate::sessions::{Ended, HumanQuery, Status, Step, Turn};
 
 /// Long answers are told in steps of this, since each telling repeats the text so far.
 const EVERY: Duration = Duration::from_millis(100);
@@ -21,15 +22,18 @@ pub(super) struct Voice {
     session_id: String,
     agent: String,
     seq: u64,
-    /// The answer so far, and how much of it was told.
+    /// The answer so far, and what of it was told.
     text: String,
-    told: usize,
+    told: String,
+    /// What it asks of people is not told as its words come.
+    asks: bool,
+    asked: Option<HumanQuery>,
     told_at: Option<Duration>,
     started: bool,
 }
 
 impl Voice {
-    pub(super) fn of(turn: &Turn, feed: Feed, clock: Clock) -> Self {
+    pub(super) fn of(turn: &Turn, feed: Feed, clock: Clock, asks: bool) -> Self {
         Self {
             feed,
             clock,
@@ -39,7 +43,9 @@ impl Voice {
             agent: turn.session().agent.to_string(),
             seq: 0,
             text: String::new(),
-            told: 0,
+            told: String::new(),
+            asks,
+            asked: None,
             told_at: None,
             started: false,
         }
@@ -101,25 +107,32 @@ impl Voice {
     /// What was said does not count.
     pub(super) fn again(&mut self) {
         self.text.clear();
-        self.told = 0;
+        self.told.clear();
         self.tell_text(true);
+    }
+
+    /// What may be told of the answer while it grows.
+    fn visible(&self) -> String {
+        if self.asks { visible_so_far(&self.text) } else { self.text.clone() }
     }
 
     /// One answer of the model is whole; the next begins anew.
     pub(super) fn answered(&mut self, output_tokens: u64) {
-        if self.told < self.text.len() {
+        // Of one that asks, the end is told with the run's: only then it is known what of it is a question.
+        if self.told.len() < self.visible().len() {
             self.tell_text(false);
         }
         self.text.clear();
-        self.told = 0;
+        self.told.clear();
         self.agent("usage", Audience::Readers, json!({ "outputTokens": output_tokens }));
     }
 
     fn tell_text(&mut self, replace: bool) {
-        let delta = self.text[self.told..].to_owned();
-        self.told = self.text.len();
-        let mut said = json!({ "text": self.text, "delta": delta, "itemId": format!("{}:text", self.run) });
-        let mut shown = json!({ "deltaText": delta, "message": message(&self.text, self.clock.now()) });
+        let visible = self.visible();
+        let delta = visible.strip_prefix(self.told.as_str()).unwrap_or(&visible).to_owned();
+        let mut said = json!({ "text": visible, "delta": delta, "itemId": format!("{}:text", self.run) });
+        let mut shown = json!({ "deltaText": delta, "message": message(&visible, self.clock.now()) });
+        self.told = visible;
         if replace {
             said["replace"] = json!(true);
             shown["replace"] = json!(true);
@@ -129,8 +142,15 @@ impl Voice {
     }
 
     /// What was said so far and is no whole answer.
-    pub(super) fn partial(&self) -> &str {
-        &self.text
+    pub(super) fn partial(&self) -> String {
+        self.visible()
+    }
+
+    /// What the last answer asks of people.
+    pub(super) fn asks(&mut self, steps: &[Step]) {
+        if let Some(Step::Answered { asked, .. }) = steps.last() {
+            self.asked.clone_from(asked);
+        }
     }
 
     pub(super) fn call_begun(&mut self, id: &str, name: &str, args: &Value) {
@@ -181,7 +201,10 @@ impl Voice {
         }
         match ended.status {
             Status::Ok => {
-                let shown = message(&ended.reply, ended.at);
+                let mut shown = message(&ended.reply, ended.at);
+                if let Some(asked) = &self.asked {
+                    shown["content"][0]["humanQuery"] = json!(asked);
+                }
                 self.chat("final", json!({ "message": shown, "stopReason": ended.stop }));
             }
             Status::Aborted => {

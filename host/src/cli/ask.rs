@@ -38,8 +38,7 @@ fn find(dir: &StateDir, pick: impl Fn(&Addresses) -> Option<SocketAddr>) -> anyh
         return Err(NoGateway { dir: dir.path().to_owned() }.into());
     }
     let Some(address) = pick(&run.addresses) else { return Err(ListenerOff { dir: dir.path().to_owned() }.into()) };
-    let settings = settings::load(dir)?;
-    Ok(Client::new(address, Some(settings.tokens.owner().to_owned())))
+    Ok(Client::new(address, Some(settings::owner_token(dir)?)))
 }
 
 /// A path with parameters, each with the argument that it came by.

@@ -71,7 +71,9 @@ impl Chat {
         let screen = Screen { terminal: std::io::stdin().is_terminal() && std::io::stdout().is_terminal() };
         block_on(async {
             let mut socket = client.open().await?;
-            let found = socket.request("chat.history", json!({ "sessionKey": self.agent, "limit": SHOWN })).await?;
+            // A bare word is an agent's id: a mistyped one must not become a session of another agent.
+            let key = if self.agent.contains(':') { self.agent.clone() } else { format!("agent:{}", self.agent) };
+            let found = socket.request("chat.history", json!({ "sessionKey": key, "limit": SHOWN })).await?;
             let key = found["sessionKey"].as_str().unwrap_or(&self.agent).to_owned();
             if screen.terminal {
                 screen

@@ -55,10 +55,21 @@ impl Config {
 
 fn set(dir: &StateDir, path: &str, value: Option<&str>, output: Output) -> anyhow::Result<()> {
     let value = value.map(|text| config::json5_value(text).unwrap_or_else(|_| Value::String(text.to_owned())));
-    let changed = settings::edit(dir, |text| Ok(chela_json5::set(text, path, value.as_ref())?))?;
+    let changed = settings::edit(dir, |text| Ok(chela_json5::set(text, path, value.as_ref())?));
+    let changed = changed.map_err(|error| match error {
+        settings::Error::Invalid { problems, .. } => anyhow::anyhow!("nothing was changed:\n{problems}"),
+        other => other.into(),
+    })?;
     output.show(&json!({ "changed": changed }), || match changed.as_slice() {
         [] => format!("{path} is so already"),
-        paths => format!("changed: {}; a gateway that serves takes it up by itself", paths.join(", ")),
+        paths => {
+            let restart = config::needing_restart(paths);
+            let taken_up = match restart.as_slice() {
+                [] => "a gateway that serves takes it up by itself".to_owned(),
+                some => format!("a gateway that serves takes {} up when it is started again", some.join(", ")),
+            };
+            format!("changed: {}; {taken_up}", paths.join(", "))
+        }
     });
     Ok(())
 }

@@ -1,4 +1,6 @@
-//! `chela doctor`: looks at everything a gateway stands on, and says how to mend what is wrong. Changes nothing.
+//! `chela doctor`: looks at everything a gateway stands on, and says how to mend what is wrong. Changes nothing unless it is told to.
+
+mod kept;
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -8,12 +10,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::output::table;
 use super::status::{self, Found};
-use super::{Output, exit};
-use crate::config::Listen;
+use super::{Output, ask, block_on, exit};
+use crate::config::{AgentRole, Listen};
 use crate::edge;
 use crate::layout::StateDir;
 use crate::plugins;
@@ -54,7 +56,20 @@ impl Finding {
     }
 }
 
-pub(super) fn run(dir: &StateDir, output: Output) -> anyhow::Result<ExitCode> {
+#[derive(clap::Args)]
+pub(super) struct Doctor {
+    /// Mend what can be mended without losing anything that is whole
+    #[arg(long)]
+    fix: bool,
+}
+
+impl Doctor {
+    pub(super) fn run(&self, dir: &StateDir, output: Output) -> anyhow::Result<ExitCode> {
+        examine(dir, output, self.fix)
+    }
+}
+
+fn examine(dir: &StateDir, output: Output, mends: bool) -> anyhow::Result<ExitCode> {
     let mut findings = Vec::new();
     findings.extend(directory(dir));
     findings.push(space(dir));
@@ -65,11 +80,18 @@ pub(super) fn run(dir: &StateDir, output: Output) -> anyhow::Result<ExitCode> {
     });
     let found = status::find(dir);
     findings.push(gateway(&found));
+    if matches!(found, Ok(Found::Serving(_))) {
+        findings.extend(slots(dir));
+    }
     if matches!(found, Ok(Found::None | Found::Dead(_))) {
         findings.extend(settings.iter().flat_map(ports));
     }
+    findings.extend(settings.iter().map(questions));
     findings.extend(settings.iter().map(open_files));
     findings.push(event_log(dir));
+    findings.push(kept::journal(dir, mends));
+    findings.extend(kept::lists(dir));
+    findings.extend(settings.iter().map(|settings| kept::tasks(dir, settings)));
     findings.push(components());
 
     let healthy = findings.iter().all(|finding| finding.state != State::Wrong);
@@ -122,6 +144,30 @@ fn old_system(dir: &StateDir) -> Finding {
     )
 }
 
+/// Whether somebody asks people, and somebody hears of questions that nobody answers.
+fn questions(settings: &Settings) -> Finding {
+    const CHECK: &str = "questions to people";
+    let config = &settings.config;
+    let orchestrators = config.agents.list.iter().filter(|agent| agent.role == AgentRole::Orchestrator).count();
+    let lost = config
+        .agents
+        .list
+        .iter()
+        .find(|agent| agent.role == AgentRole::Worker && config.orchestrator_of(agent).is_none());
+    if let Some(worker) = lost {
+        let detail = format!("the worker {} has no orchestrator", worker.id);
+        return Finding::warning(CHECK, detail, "give one agent the role `orchestrator`, or name it in `orchestrator`");
+    }
+    if orchestrators == 0 && !config.agents.list.is_empty() {
+        let remedy = "give one agent the role `orchestrator` if agents are to ask people";
+        return Finding::warning(CHECK, "no agent asks people: none has the role `orchestrator`", remedy);
+    }
+    match config.human.deadline_minutes {
+        0 => Finding::good(CHECK, format!("{orchestrators} orchestrators, no deadline")),
+        minutes => Finding::good(CHECK, format!("{orchestrators} orchestrators, {minutes} minutes to answer")),
+    }
+}
+
 fn configuration(settings: &Result<Settings, settings::Error>) -> Vec<Finding> {
     const CHECK: &str = "configuration";
     match settings {
@@ -161,6 +207,26 @@ fn gateway(found: &anyhow::Result<Found>) -> Finding {
         }
         Err(error) => Finding::wrong(CHECK, format!("{error:#}"), "see the gateway's log"),
     }
+}
+
+/// Slots whose component does not serve.
+fn slots(dir: &StateDir) -> Vec<Finding> {
+    const CHECK: &str = "plugins";
+    let asked = ask::gateway(dir).and_then(|client| Ok(block_on(client.call("plugin.slots", json!({})))??));
+    let Ok(answer) = asked else { return Vec::new() };
+    let views = answer["slots"].as_array().cloned().unwrap_or_default();
+    let bad = |view: &Value| matches!(view["state"].as_str(), Some("failed" | "quarantined"));
+    let told: Vec<Finding> = views
+        .iter()
+        .filter(|view| bad(view))
+        .map(|view| {
+            let slot = view["slot"].as_str().unwrap_or_default();
+            let why = view["problem"].as_str().unwrap_or("its component does not serve");
+            let detail = format!("{slot} is {}: {why}", view["state"].as_str().unwrap_or_default());
+            Finding::wrong(CHECK, detail, "`chela plugin list` and `chela plugin logs` say more")
+        })
+        .collect();
+    if told.is_empty() { vec![Finding::good(CHECK, format!("{} slots serve", views.len()))] } else { told }
 }
 
 fn ports(settings: &Settings) -> Vec<Finding> {

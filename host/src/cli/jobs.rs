@@ -14,6 +14,8 @@ const MESSAGE_COLUMNS: usize = 48;
 const EVENTS: [&str; 7] =
     ["job.created", "job.resumed", "job.retried", "job.completed", "job.failed", "job.abandoned", "job.cancelled"];
 
+const STATUSES: [&str; 6] = ["pending", "running", "completed", "failed", "abandoned", "cancelled"];
+
 #[derive(Args)]
 pub(super) struct Jobs {
     #[command(subcommand)]
@@ -35,7 +37,7 @@ enum About {
 #[derive(Args)]
 struct List {
     /// Only these: pending, running, completed, failed, abandoned, cancelled
-    #[arg(long, value_name = "S,…", value_delimiter = ',')]
+    #[arg(long, value_name = "S,…", value_delimiter = ',', ignore_case = true, hide_possible_values = true, value_parser = STATUSES)]
     status: Vec<String>,
     /// Only those that this agent sends or answers
     #[arg(long, value_name = "ID")]
@@ -44,7 +46,7 @@ struct List {
     #[arg(long, short)]
     follow: bool,
     /// How many, at most 500 [default: 50]
-    #[arg(long, short = 'n', value_name = "N")]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
     limit: Option<u32>,
     /// The next page: where a page said there is more
     #[arg(long, value_name = "CURSOR")]

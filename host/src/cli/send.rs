@@ -56,7 +56,11 @@ impl Send {
             anyhow::Ok(answer)
         })??;
         output.show(&answer, || said(&answer));
-        let failed = matches!(answer["status"].as_str(), Some("error" | "timeout"));
+        let waits = self.wait && answer.get("result").is_none() && answer["status"] != "error";
+        if waits {
+            Output::note(&format!("chela: no answer within {} s; the agent goes on", self.timeout));
+        }
+        let failed = waits || matches!(answer["status"].as_str(), Some("error" | "timeout"));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }

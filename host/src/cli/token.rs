@@ -7,8 +7,7 @@ use crate::layout::StateDir;
 use crate::settings;
 
 pub(super) fn run(dir: &StateDir, output: Output) -> anyhow::Result<()> {
-    let settings = settings::load(dir)?;
-    let token = settings.tokens.owner();
-    output.show(&json!({ "token": token }), || token.to_owned());
+    let token = settings::owner_token(dir)?;
+    output.show(&json!({ "token": token }), || token.clone());
     Ok(())
 }

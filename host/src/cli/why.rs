@@ -97,6 +97,7 @@ fn decision_in_words(event: &Value, now: Timestamp) -> String {
     let row = |name: &str, value: String| vec![format!("  {name}"), value];
     let mut rows = vec![row("by", by)];
     let optional = [
+        ("layer", word(&data["layer"])),
         ("input", word(&data["digest"])),
         ("answer", fit(&word(&data["answer"]), ANSWER_COLUMNS_MAX)),
         ("reason", word(&data["reason"])),

@@ -145,6 +145,8 @@ mod tests {
                 "providers",
                 "runs",
                 "a2a",
+                "human",
+                "continuation",
                 "session",
                 "tools",
                 "teams",

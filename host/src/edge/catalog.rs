@@ -29,7 +29,6 @@ pub(super) fn methods(methods: Methods) -> Methods {
         .add("agent.identity.get", Scope::Read, identity)
         .add("channels.status", Scope::Read, channels_status)
         .add("commands.list", Scope::Read, commands_list)
-        .add("question.list", Scope::Read, question_list)
         .add("plugin.approval.list", Scope::Read, approval_list)
         .add("taskSuggestions.list", Scope::Read, suggestions_list)
         .add("device.pair.list", Scope::Admin, pair_list)
@@ -270,10 +269,6 @@ struct Listed {
     include_disabled: Unused,
     limit: Option<u64>,
     offset: Option<u64>,
-}
-
-async fn question_list(_: Context, _: Listed) -> Answer {
-    Ok(json!({ "questions": [] }))
 }
 
 async fn approval_list(_: Context, _: Listed) -> Answer {

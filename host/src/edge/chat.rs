@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::keys::{agent_of, session_of};
 use super::sessions::check_model;
 use super::table::{Caller, Payload, Reply};
-use super::{Context, ErrorShape, Methods};
+use super::{Context, ErrorShape, Methods, humans};
 use crate::config::ModelRef;
 use crate::id;
 use crate::scope::Scope;
 use crate::session_key::SessionKey;
-use crate::sessions::{Asked, Ended, History, Origin, OriginKind, Progress, Receipt, Status, text_of};
+use crate::sessions::{Asked, Ended, Error, History, Origin, OriginKind, Progress, Receipt, Status, text_of};
 
 const HISTORY: usize = 200;
 const HISTORY_MAX: usize = 1_000;
@@ -25,10 +25,10 @@ pub(super) fn methods(methods: Methods) -> Methods {
     methods
         .add_for("agent", Scope::Write, agent)
         .add_waiting("agent.wait", Scope::Write, wait)
-        .add("chat.send", Scope::Write, chat_send)
+        .add_for("chat.send", Scope::Write, chat_send)
         .add("chat.abort", Scope::Write, chat_abort)
         .add("chat.history", Scope::Read, chat_history)
-        .add("sessions.send", Scope::Write, sessions_send)
+        .add_for("sessions.send", Scope::Write, sessions_send)
         .add("sessions.abort", Scope::Write, sessions_abort)
 }
 
@@ -108,7 +108,7 @@ fn without_attachments(attachments: Option<&Vec<Value>>) -> Result<(), ErrorShap
     }
 }
 
-async fn agent(context: Context, _: Caller, asked: AgentParams) -> Result<Reply, ErrorShape> {
+async fn agent(context: Context, caller: Caller, asked: AgentParams) -> Result<Reply, ErrorShape> {
     without_attachments(asked.attachments.as_ref())?;
     let session = match &asked.session_key {
         Some(key) => session_of(&context, key, asked.agent_id.as_deref())?,
@@ -128,7 +128,7 @@ async fn agent(context: Context, _: Caller, asked: AgentParams) -> Result<Reply,
         instructions: asked.extra_system_prompt,
         ..Asked::new(asked.idempotency_key, "agent", session, asked.message)
     };
-    let receipt = context.sessions.accept(message).await?;
+    let (receipt, further) = humans::accept(&context, &caller, message).await?;
     if let Progress::Ended(ended) = &receipt.progress {
         return Ok(result_of(&receipt.run, &receipt.session, ended, &context).into());
     }
@@ -136,6 +136,7 @@ async fn agent(context: Context, _: Caller, asked: AgentParams) -> Result<Reply,
         "runId": receipt.run, "sessionKey": receipt.session.to_string(), "agentId": receipt.session.agent,
         "status": if receipt.again { "in_flight" } else { "accepted" }, "acceptedAt": receipt.accepted_at,
     });
+    let accepted = humans::with(accepted, further);
     let later = async move {
         let ended = context.sessions.ended(&receipt.run).await?;
         let ended = ended.ok_or_else(|| ErrorShape::unavailable("the run's end is not known; ask agent.wait"))?;
@@ -242,12 +243,13 @@ struct ChatSend {
     originating_thread_id: Unused,
 }
 
-async fn chat_send(context: Context, asked: ChatSend) -> Result<Value, ErrorShape> {
+async fn chat_send(context: Context, caller: Caller, asked: ChatSend) -> Result<Reply, ErrorShape> {
     without_attachments(asked.attachments.as_ref())?;
     let session = session_of(&context, &asked.session_key, asked.agent_id.as_deref())?;
     let time_ms = asked.timeout_ms.filter(|ms| *ms > 0);
     let message = plain("chat.send", asked.idempotency_key, session, asked.message, time_ms);
-    Ok(started(&context.sessions.accept(message).await?))
+    let (receipt, further) = humans::accept(&context, &caller, message).await?;
+    Ok(humans::with(started(&receipt), further).into())
 }
 
 fn plain(method: &'static str, key: String, session: SessionKey, text: String, time_ms: Option<u64>) -> Asked {
@@ -278,12 +280,13 @@ struct SessionsSend {
     thinking: Unused,
 }
 
-async fn sessions_send(context: Context, asked: SessionsSend) -> Result<Value, ErrorShape> {
+async fn sessions_send(context: Context, caller: Caller, asked: SessionsSend) -> Result<Reply, ErrorShape> {
     without_attachments(asked.attachments.as_ref())?;
     let session = session_of(&context, &asked.key, asked.agent_id.as_deref())?;
     let key = asked.idempotency_key.unwrap_or_else(|| id::fresh(context.clock.now()).to_string());
     let message = plain("sessions.send", key, session, asked.message, asked.timeout_ms.filter(|ms| *ms > 0));
-    Ok(started(&context.sessions.accept(message).await?))
+    let (receipt, further) = humans::accept(&context, &caller, message).await?;
+    Ok(humans::with(started(&receipt), further).into())
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -297,9 +300,15 @@ struct ChatAbort {
     preserve_side_runs: Unused,
 }
 
+/// Ends what runs or waits, on a person's word: nothing is continued until a person speaks again.
+async fn stop(context: &Context, session: &SessionKey, run: Option<&str>) -> Result<Vec<String>, ErrorShape> {
+    context.continuation.aborted(session).await.map_err(Error::from)?;
+    Ok(context.sessions.abort(session, run).await?)
+}
+
 async fn chat_abort(context: Context, asked: ChatAbort) -> Result<Value, ErrorShape> {
     let session = session_of(&context, &asked.session_key, asked.agent_id.as_deref())?;
-    let runs = context.sessions.abort(&session, asked.run_id.as_deref()).await?;
+    let runs = stop(&context, &session, asked.run_id.as_deref()).await?;
     Ok(json!({ "ok": true, "aborted": !runs.is_empty(), "runIds": runs }))
 }
 
@@ -324,7 +333,7 @@ async fn sessions_abort(context: Context, asked: SessionsAbort) -> Result<Value,
             return Err(ErrorShape::invalid("invalid sessions.abort params: at root: give `key` or `runId`"));
         }
     };
-    let runs = context.sessions.abort(&session, asked.run_id.as_deref()).await?;
+    let runs = stop(&context, &session, asked.run_id.as_deref()).await?;
     Ok(json!({ "ok": true, "aborted": !runs.is_empty(), "runIds": runs }))
 }
 

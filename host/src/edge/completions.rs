@@ -247,7 +247,8 @@ async fn stream(
     sender.send(about.chunk(&json!({ "role": "assistant", "content": "" }), None)).await?;
     let ending = end_of(&context, &run);
     tokio::pin!(ending);
-    let mut told = String::new();
+    // All that was told, and the answer that it ends with.
+    let (mut told, mut current) = (String::new(), String::new());
     let ended = loop {
         tokio::select! {
             biased;
@@ -260,6 +261,7 @@ async fn stream(
                         if !fresh.is_empty() {
                             sender.send(about.chunk(&json!({ "content": fresh }), None)).await?;
                             told.push_str(fresh);
+                            current = payload["data"]["text"].as_str().unwrap_or_default().to_owned();
                         }
                     }
                 }
@@ -273,7 +275,8 @@ async fn stream(
         Ok(ended) if ended.status == Status::Ok => {
             // What was missed on the way is made whole here.
             if !told.ends_with(&ended.reply) {
-                sender.send(about.chunk(&json!({ "content": ended.reply }), None)).await?;
+                let rest = ended.reply.strip_prefix(current.as_str()).unwrap_or(&ended.reply);
+                sender.send(about.chunk(&json!({ "content": rest }), None)).await?;
             }
             sender.send(about.chunk(&json!({}), Some(finish(&ended)))).await?;
             if with_usage {

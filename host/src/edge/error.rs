@@ -46,6 +46,8 @@ pub enum Refusal {
     Unavailable { said: String },
     #[error("{said}")]
     NotHere { said: String },
+    #[error("{said}")]
+    Conflict { said: String },
 }
 
 /// Marks an answer as a refusal, for the metrics.
@@ -71,6 +73,7 @@ impl Refusal {
             Self::NoSuch { .. } => StatusCode::NOT_FOUND,
             Self::Indexing { .. } | Self::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::NotHere { .. } => StatusCode::FORBIDDEN,
+            Self::Conflict { .. } => StatusCode::CONFLICT,
         }
     }
 
@@ -93,6 +96,7 @@ impl Refusal {
             Self::NoSuch { .. } => "unknown_id",
             Self::Indexing { .. } => "indexing",
             Self::Unavailable { .. } => "unavailable",
+            Self::Conflict { .. } => "conflict",
             Self::NotHere { .. } => "read_only",
         }
     }

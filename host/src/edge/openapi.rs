@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::humans::{CONVERSATION, QUESTIONS};
 use super::monitor::{EVENTS, JOBS, SESSIONS, STATS};
 use super::params::Param;
 use super::tasks::TASKS;
@@ -32,6 +33,15 @@ pub(super) const OPERATIONS: &[Operation] = &[
     get("/api/team-state", "TeamState", &[], "Every agent with its current task and counts of its tasks"),
     get("/api/tasks", "TeamTasks", TASKS, "Open tasks of the whole team"),
     get("/api/tasks/{id}", "Task", &[], "One task of anybody, archived ones too"),
+    get("/api/tasks/{id}/conversation", "Conversation", CONVERSATION, "What was said for a task, oldest first"),
+    get("/api/human-queries", "HumanQueries", QUESTIONS, "Questions to people, the newest first"),
+    Operation {
+        verb: "post",
+        path: "/api/human-queries/{id}/answer",
+        summary: "Answer a question; the first answer stands. On the gateway's and the hub's port",
+        params: &[],
+        answer: "HumanQuery",
+    },
     get("/api/milestones", "Milestones", &[], "Milestones with their items"),
     get("/api/todos", "Todos", &[], "Todos"),
     get("/api/events", "Events", EVENTS, "Events, newest first; with `since` oldest first"),
@@ -108,7 +118,14 @@ impl Operation {
         if self.verb != "get" {
             operation["responses"]["403"] =
                 answer("The token's scope does not reach, or this monitor only reads", "Error");
-            let body = if self.verb == "patch" { "CategoryChange" } else { "TaskChange" };
+            let body = match self.path {
+                "/api/work-sessions/{id}/category" => "CategoryChange",
+                "/api/human-queries/{id}/answer" => "HumanAnswer",
+                _ => "TaskChange",
+            };
+            if body == "HumanAnswer" {
+                operation["responses"]["409"] = answer("Somebody answered before, or it is over", "Error");
+            }
             let content = json!({ "application/json": { "schema": reference(body) } });
             operation["requestBody"] = json!({ "required": true, "content": content });
         }
@@ -118,6 +135,22 @@ impl Operation {
 
 fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+fn texts() -> Value {
+    json!({ "type": "array", "items": { "type": "string" } })
+}
+
+fn maybe() -> Value {
+    json!({ "type": ["string", "null"] })
+}
+
+fn whole() -> Value {
+    json!({ "type": "integer" })
 }
 
 fn object(required: &[&str], properties: Value) -> Value {
@@ -138,9 +171,6 @@ fn page(name: &str, of: &str) -> Value {
 }
 
 fn task() -> Value {
-    let text = || json!({ "type": "string" });
-    let texts = || json!({ "type": "array", "items": { "type": "string" } });
-    let whole = || json!({ "type": "integer" });
     let words = [
         "id",
         "agentId",
@@ -186,12 +216,40 @@ fn task() -> Value {
     object(&["id"], Value::Object(properties))
 }
 
+fn question() -> Value {
+    let words = [
+        "id",
+        "runId",
+        "taskId",
+        "agentId",
+        "nodeId",
+        "messageId",
+        "question",
+        "workSessionId",
+        "conversationId",
+        "askerSessionKey",
+        "taskAgentId",
+        "taskSessionKey",
+        "defaultAnswer",
+        "reason",
+    ];
+    let numbers = ["leftOut", "createdAt", "updatedAt", "deadline", "escalatedAt"];
+    let mut properties: Map<String, Value> = words.iter().map(|name| ((*name).to_owned(), text())).collect();
+    properties.extend(numbers.iter().map(|name| ((*name).to_owned(), whole())));
+    let states = chela_question::State::ALL.map(chela_question::State::as_str);
+    let answer = json!({ "text": text(), "by": text(), "via": text(), "at": whole() });
+    let rest = [
+        ("questions", texts()),
+        ("state", json!({ "type": "string", "enum": states })),
+        ("answer", object(&["text", "by", "via", "at"], answer)),
+    ];
+    properties.extend(rest.map(|(name, schema)| (name.to_owned(), schema)));
+    let required = ["id", "agentId", "nodeId", "question", "questions", "createdAt", "askerSessionKey", "state"];
+    object(&required, Value::Object(properties))
+}
+
 fn schemas() -> Value {
-    let text = || json!({ "type": "string" });
-    let whole = || json!({ "type": "integer" });
-    let texts = || json!({ "type": "array", "items": { "type": "string" } });
     let counts = || json!({ "type": "object", "additionalProperties": { "type": "integer" } });
-    let maybe = || json!({ "type": ["string", "null"] });
     let role = json!({ "type": "string", "enum": crate::event::Role::ALL.map(crate::event::Role::as_str) });
     let source = json!({ "type": "string", "enum": ["manual", "rule", "heuristic", "fallback", "manual_override"] });
     let mark = json!({ "type": "string", "enum": ["todo", "in_progress", "done"] });
@@ -247,6 +305,14 @@ fn schemas() -> Value {
             "events": whole(), "roles": counts(), "unknownRoles": whole(), "unknownShare": { "type": "number" },
         }),
     );
+    let speaker = json!({ "type": "string", "enum": ["orchestrator", "agent", "human", "system"] });
+    let turn = object(
+        &["runId", "taskId", "turnIndex", "role", "content", "timestamp"],
+        json!({
+            "runId": text(), "taskId": text(), "turnIndex": whole(), "role": speaker, "content": text(),
+            "timestamp": whole(), "agentId": text(), "messageId": text(), "sessionId": text(),
+        }),
+    );
     let monitor = object(
         &["events", "malformedLines", "unknownRoles", "leftToClassify"],
         json!({
@@ -254,7 +320,7 @@ fn schemas() -> Value {
             "indexingPercent": whole(), "renewalPercent": whole(), "problem": text(),
         }),
     );
-    json!({
+    let mut schemas = json!({
         "Health": object(&["ok", "failing", "version", "uptimeMs", "agents", "monitor"], json!({
             "ok": { "type": "boolean" }, "failing": texts(), "version": text(), "uptimeMs": whole(), "agents": whole(), "monitor": monitor,
         })),
@@ -265,7 +331,10 @@ fn schemas() -> Value {
         "Tasks": list("tasks", "Task"),
         "TeamTasks": object(&["tasks", "total"], json!({ "tasks": { "type": "array", "items": reference("Task") }, "total": whole() })),
         "Task": task(),
-        "Current": object(&["task"], json!({ "task": { "anyOf": [reference("Task"), { "type": "null" }] } })),
+        "Current": object(&["task"], json!({
+            "task": { "anyOf": [reference("Task"), { "type": "null" }] }, "continuation": reference("Continuation"),
+        })),
+        "Continuation": continuation(),
         "Plans": list("plans", "Plan"),
         "Plan": object(&["id"], json!({ "id": text(), "status": maybe(), "taskId": maybe(), "body": text(), "problem": text() })),
         "TeamState": list("agents", "AgentState"),
@@ -278,22 +347,26 @@ fn schemas() -> Value {
         "WorkSessions": page("workSessions", "WorkSession"),
         "WorkSession": session,
         "Thread": thread,
-        "Classification": object(
-            &["primary", "secondary", "subTags", "confidence", "source", "reason", "version", "at"],
-            json!({
-                "primary": maybe(), "secondary": texts(), "subTags": texts(), "confidence": { "type": "number", "minimum": 0, "maximum": 1 },
-                "source": { "type": "string", "enum": ["rule", "heuristic", "fallback"] }, "reason": text(), "version": maybe(), "at": whole(),
-            }),
-        ),
+        "Classification": classification(),
         "Match": object(&["seq", "ts", "type", "passage"], json!({
             "seq": whole(), "ts": whole(), "type": text(), "fromAgent": maybe(), "passage": text(),
         })),
+    });
+    // Two lists, since the macro goes only so deep.
+    let further = json!({
         "Milestones": list("milestones", "Milestone"),
         "Milestone": object(&["id", "title", "status", "items"], json!({
             "id": text(), "title": text(), "description": text(), "dueDate": text(), "updatedAt": text(), "status": mark,
             "items": { "type": "array", "items": object(&["id", "title", "status"], json!({
                 "id": text(), "title": text(), "status": mark, "taskId": text(), "updatedAt": text(),
             })) },
+        })),
+        "HumanQueries": page("humanQueries", "HumanQuery"),
+        "HumanQuery": question(),
+        "HumanAnswer": object(&["answer"], json!({ "answer": text() })),
+        "Conversation": object(&["taskId", "turns", "total", "nextCursor"], json!({
+            "taskId": text(), "workSessionId": maybe(), "total": whole(), "nextCursor": maybe(),
+            "turns": { "type": "array", "items": turn },
         })),
         "Todos": list("todos", "Todo"),
         "Todo": object(&["id", "title", "status"], json!({ "id": text(), "title": text(), "status": mark, "updatedAt": text() })),
@@ -315,7 +388,40 @@ fn schemas() -> Value {
         "Error": object(&["error"], json!({
             "error": object(&["code", "message"], json!({ "code": text(), "message": text(), "field": text() })),
         })),
-    })
+    });
+    if let (Value::Object(schemas), Value::Object(further)) = (&mut schemas, further) {
+        schemas.extend(further);
+    }
+    schemas
+}
+
+/// How an agent is kept at its task.
+fn continuation() -> Value {
+    object(
+        &["enabled", "aborted", "busy", "next", "counters", "last"],
+        json!({
+            "enabled": { "type": "boolean" }, "aborted": { "type": "boolean" }, "busy": { "type": "boolean" },
+            "next": { "anyOf": [object(&["layer", "at"], json!({ "layer": text(), "at": whole() })), { "type": "null" }] },
+            "counters": { "type": ["object", "null"] },
+            "last": { "anyOf": [
+                object(&["taskId", "layer", "at", "action", "reason"], json!({
+                    "taskId": text(), "layer": text(), "at": whole(), "action": text(), "reason": text(),
+                })),
+                { "type": "null" },
+            ] },
+        }),
+    )
+}
+
+/// What the classifier said.
+fn classification() -> Value {
+    object(
+        &["primary", "secondary", "subTags", "confidence", "source", "reason", "version", "at"],
+        json!({
+            "primary": maybe(), "secondary": texts(), "subTags": texts(), "confidence": { "type": "number", "minimum": 0, "maximum": 1 },
+            "source": { "type": "string", "enum": ["rule", "heuristic", "fallback"] }, "reason": text(), "version": maybe(), "at": whole(),
+        }),
+    )
 }
 
 #[cfg(test)]

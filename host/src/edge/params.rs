@@ -43,6 +43,9 @@ pub(super) enum Param {
     JobStatus,
     TaskStatus,
     Agent,
+    QuestionState,
+    TaskOfQuestion,
+    Run,
 }
 
 impl Param {
@@ -56,7 +59,9 @@ impl Param {
             Self::ViewCategory => "viewCategory",
             Self::SubTag => "subTag",
             Self::WorkSession => "workSessionId",
-            Self::Task => "taskId",
+            Self::Task | Self::TaskOfQuestion => "taskId",
+            Self::QuestionState => "state",
+            Self::Run => "runId",
             Self::Job => "jobId",
             Self::Text => "q",
             Self::Since => "since",
@@ -71,6 +76,7 @@ impl Param {
             Self::Role => Role::ALL.iter().map(|role| role.as_str()).collect(),
             Self::Status => Status::ALL.iter().map(|status| status.as_str()).collect(),
             Self::ThreadState => ThreadState::ALL.iter().map(|state| state.as_str()).collect(),
+            Self::QuestionState => chela_question::State::ALL.iter().map(|state| state.as_str()).collect(),
             _ => Vec::new(),
         }
     }
@@ -89,6 +95,9 @@ impl Param {
             Self::WorkSession => "Events of this work session.",
             Self::Task => "Events that name this task.",
             Self::Job => "Events that name this job.",
+            Self::QuestionState => "How questions stand, comma-separated; else those that are open.",
+            Self::TaskOfQuestion => "Questions that this task waits for.",
+            Self::Run => "A run that has a part in it: it only narrows.",
             Self::Text => "Words of messages, each by its beginning, all in one message; the newest match first.",
             Self::Since => {
                 "Milliseconds since 1970, an ISO time, or a `nextCursor`: what comes from there on, oldest first."
@@ -101,11 +110,15 @@ impl Param {
         let list = |items: Value| json!({ "type": "array", "maxItems": VALUES_MAX, "items": items });
         let text = json!({ "type": "string", "minLength": 1, "maxLength": VALUE_CHARS_MAX });
         let schema = match self {
-            Self::Role | Self::Status | Self::ThreadState => list(json!({ "type": "string", "enum": words })),
+            Self::Role | Self::Status | Self::ThreadState | Self::QuestionState => {
+                list(json!({ "type": "string", "enum": words }))
+            }
             Self::Type | Self::ViewCategory | Self::SubTag | Self::JobStatus | Self::TaskStatus | Self::Agent => {
                 list(text)
             }
-            Self::WorkSession | Self::Task | Self::Job => json!({ "type": "string", "minLength": 1, "maxLength": 256 }),
+            Self::WorkSession | Self::Task | Self::Job | Self::TaskOfQuestion | Self::Run => {
+                json!({ "type": "string", "minLength": 1, "maxLength": 256 })
+            }
             Self::Text => json!({ "type": "string", "minLength": 1, "maxLength": TEXT_CHARS_MAX }),
             Self::Since | Self::EventCursor | Self::SessionCursor | Self::JobCursor => json!({ "type": "string" }),
             Self::Limit => json!({ "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT }),

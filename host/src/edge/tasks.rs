@@ -73,7 +73,11 @@ async fn blocked(State(context): State<Context>, Named(id): Named<String>, RawQu
 async fn current(State(context): State<Context>, Named(id): Named<String>, RawQuery(query): RawQuery) -> Answer {
     Given::parse(&[], query.as_deref())?;
     let agent = agent_of(&context, &id)?;
-    Ok(Json(json!({ "task": current_of(&context, &agent).await? })))
+    let mut answer = json!({ "task": current_of(&context, &agent).await? });
+    if context.is_own() {
+        answer["continuation"] = context.continuation.shown(&agent);
+    }
+    Ok(Json(answer))
 }
 
 async fn current_of(context: &Context, agent: &AgentId) -> Result<Option<Value>, Refusal> {

@@ -207,7 +207,8 @@ impl Handle {
             previous_work_session_id: lineage.previous,
             task_id: task,
             label: asked.label,
-            depth: lineage.depth,
+            // Below the one that starts it, also where that belongs to nothing yet.
+            depth: lineage.depth.max(1),
             chain,
             message: asked.task,
             max_turns: 0,

@@ -118,16 +118,24 @@ impl Handle {
         outcome.unwrap_or_else(|_| Answered { answer: fallback::instructions(), by: None })
     }
 
-    /// What an agent that stopped is told.
-    pub async fn next(&self, input: NextInput, about: &About) -> Answered<Action> {
+    /// What an agent that stopped is told; with why there was no answer, where one was to be had.
+    pub async fn next(&self, input: NextInput, about: &About) -> (Answered<Action>, Option<String>) {
         let slot = self.continuation_of(&input.agent.id);
         let input = Arc::new(input);
-        let outcome = self.ask::<Next>(&slot, &input, about).await;
-        outcome.unwrap_or_else(|why| {
-            let answer = fallback::next(&input);
-            self.0.room.decided_itself(&slot, Next::EXPORT, &json!(answer), &why.words(), about);
-            Answered { answer, by: None }
-        })
+        match self.ask::<Next>(&slot, &input, about).await {
+            Ok(answered) => (answered, None),
+            Err(why) => {
+                let answer = fallback::next(&input);
+                self.0.room.decided_itself(&slot, Next::EXPORT, &json!(answer), &why.words(), about);
+                let failed = !matches!(why, Unanswered::Idle(Idle::Empty | Idle::Disabled));
+                (Answered { answer, by: None }, failed.then(|| why.words()))
+            }
+        }
+    }
+
+    /// Writes down that an agent is not told anything, for a reason of the gateway's own.
+    pub fn note_next(&self, agent: &str, answer: &Value, why: &str, about: &About) {
+        self.0.room.decided_itself(&self.continuation_of(agent), Next::EXPORT, answer, why, about);
     }
 
     fn continuation_of(&self, agent: &str) -> SlotName {

@@ -139,6 +139,7 @@ impl Room {
             let facts = json!({
                 "export": C::EXPORT, "plugin": plugin, "digest": asked.digest, "answer": output, "micros": micros,
                 "taskId": about.task, "jobId": about.job, "workSessionId": about.work_session, "agent": about.agent,
+            "layer": about.layer,
             });
             let facts = bus_data(&slot.name.to_string(), facts);
             match notable {
@@ -161,6 +162,7 @@ impl Room {
         let facts = json!({
             "export": export, "plugin": null, "answer": answer, "reason": why,
             "taskId": about.task, "jobId": about.job, "workSessionId": about.work_session, "agent": about.agent,
+            "layer": about.layer,
         });
         self.bus.tell(Kind::PolicyDecided, bus_data(&slot.to_string(), facts));
     }

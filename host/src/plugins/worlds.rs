@@ -274,6 +274,8 @@ impl Call for Next {
         around: &Surroundings,
         budget_ms: u32,
     ) -> wasmtime::Result<Result<Self::Answer, types::Failure>> {
+        let attrs: Vec<(&str, &str)> =
+            input.attrs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let steps = steps(input.task.as_ref());
         let request = prompts::NextRequest {
             context: context(around, budget_ms),
@@ -291,7 +293,7 @@ impl Call for Next {
             last_error: &input.last_error,
             same_error: input.same_error,
             earlier: &input.earlier,
-            attrs: &[],
+            attrs: &attrs,
         };
         exports.prompts.as_ref().ok_or_else(missing)?.call_next(store, request)
     }

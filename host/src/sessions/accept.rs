@@ -44,6 +44,12 @@ impl Handle {
         Ok(seq)
     }
 
+    /// Whether a message would be accepted, as far as that can be told before.
+    pub fn vet(&self, asked: &Asked) -> Result<(), Error> {
+        self.check(asked)?;
+        self.may_take(asked)
+    }
+
     fn check(&self, asked: &Asked) -> Result<(), Error> {
         let bad = |byte: u8| byte.is_ascii_control();
         match asked.key.is_empty() || asked.key.len() > KEY_BYTES_MAX || asked.key.bytes().any(bad) {
@@ -120,6 +126,7 @@ impl Handle {
             shared.ready.notify_one();
         }
         for live in &taken {
+            self.publish_accepted(live);
             self.tell_session(&live.key, "send", Some(live.id()));
         }
         Ok((taken, seq))
@@ -179,6 +186,9 @@ impl Handle {
             if waiting >= queue_max {
                 return Err(Error::Full { session: asked.session.to_string(), waiting });
             }
+        }
+        if let Some(asked) = fresh.iter().find(|asked| asked.only_if_idle && state.is_occupied(&asked.session.agent)) {
+            return Err(Error::Occupied { agent: asked.session.agent.to_string() });
         }
         let mut made = Vec::with_capacity(fresh.len());
         for asked in fresh {

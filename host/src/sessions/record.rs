@@ -188,7 +188,18 @@ pub enum Step {
     #[serde(rename_all = "camelCase")]
     Compacted { summary: String, rows: u64, at: Timestamp },
     #[serde(rename_all = "camelCase")]
-    Answered { answer: Answer, provider: String, model: String, at: Timestamp },
+    Answered {
+        answer: Answer,
+        provider: String,
+        model: String,
+        at: Timestamp,
+        /// What it asks of people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked: Option<HumanQuery>,
+    },
+    /// The tasks that it works for from here on.
+    #[serde(rename_all = "camelCase")]
+    About { task_ids: Vec<String>, at: Timestamp },
     /// A call is about to be made.
     #[serde(rename_all = "camelCase")]
     Intent { call_id: String, at: Timestamp },
@@ -199,6 +210,17 @@ pub enum Step {
     /// What was said when it was cut off.
     #[serde(rename_all = "camelCase")]
     Partial { text: String, provider: String, model: String, at: Timestamp },
+}
+
+/// A question to people, as a part of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HumanQuery {
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    pub question: String,
+    pub questions: Vec<String>,
 }
 
 /// What an agent has used on one day.

@@ -3,7 +3,7 @@
 use chela_model::{Answer, Stop, ToolCall, ToolResult, Turn};
 use serde_json::{Map, Value, json};
 
-use super::record::{Accepted, OriginKind, Run, Step};
+use super::record::{Accepted, HumanQuery, OriginKind, Run, Step};
 use crate::clock::Timestamp;
 
 /// Rows before they have a place: the transcript numbers them.
@@ -12,9 +12,21 @@ pub(super) fn of_run(run: &Run, steps: &[Step]) -> Vec<Value> {
     let before = steps.iter().take_while(|step| matches!(step, Step::Compacted { .. })).count();
     let mut rows: Vec<Value> = steps[..before].iter().filter_map(of_step).collect();
     rows.push(of_message(&run.accepted, steps));
-    rows.extend(steps[before..].iter().filter_map(of_step));
+    let mut tasks: Vec<&String> = Vec::new();
+    for step in &steps[before..] {
+        if let Step::About { task_ids, .. } = step {
+            tasks.extend(task_ids);
+        }
+        rows.extend(of_step(step).map(|mut row| {
+            if !tasks.is_empty() {
+                row["__openclaw"]["taskIds"] = json!(tasks);
+            }
+            row
+        }));
+    }
     for (nth, row) in rows.iter_mut().enumerate() {
         row["__openclaw"]["runId"] = json!(run.accepted.id);
+        row["__openclaw"]["order"] = json!(run.accepted.order);
         row["__openclaw"]["id"] = json!(row_id(&run.accepted.id, nth));
     }
     rows
@@ -30,7 +42,8 @@ fn of_message(message: &Accepted, steps: &[Step]) -> Value {
         "role": "user", "content": [{ "type": "text", "text": message.text }], "timestamp": message.at,
         "idempotencyKey": format!("{}:user", message.id),
     });
-    if message.origin.kind != OriginKind::ExternalUser || message.origin.source_channel.is_some() {
+    let origin = &message.origin;
+    if origin.kind != OriginKind::ExternalUser || origin.source_channel.is_some() || origin.note.is_some() {
         row["provenance"] = json!(message.origin);
     }
     if steps.iter().any(|step| matches!(step, Step::Withdrawn { .. })) {
@@ -41,7 +54,9 @@ fn of_message(message: &Accepted, steps: &[Step]) -> Value {
 
 fn of_step(step: &Step) -> Option<Value> {
     Some(match step {
-        Step::Answered { answer, provider, model, at } => of_answer(answer, provider, model, *at),
+        Step::Answered { answer, provider, model, at, asked } => {
+            of_answer(answer, asked.as_ref(), provider, model, *at)
+        }
         Step::Partial { text, provider, model, at } => json!({
             "role": "assistant", "content": [{ "type": "text", "text": text }], "timestamp": at,
             "provider": provider, "model": model, "stopReason": "aborted",
@@ -54,17 +69,19 @@ fn of_step(step: &Step) -> Option<Value> {
             "role": "system", "content": [{ "type": "text", "text": summary }], "timestamp": at,
             "__openclaw": { "kind": "compaction", "rows": rows },
         }),
-        Step::Intent { .. } | Step::Withdrawn { .. } => return None,
+        Step::Intent { .. } | Step::Withdrawn { .. } | Step::About { .. } => return None,
     })
 }
 
-fn of_answer(answer: &Answer, provider: &str, model: &str, at: Timestamp) -> Value {
+fn of_answer(answer: &Answer, asked: Option<&HumanQuery>, provider: &str, model: &str, at: Timestamp) -> Value {
     let text = (!answer.text.is_empty()).then(|| json!({ "type": "text", "text": answer.text }));
+    // Text like any other, so that whoever knows nothing of questions shows it.
+    let asked = asked.map(|asked| json!({ "type": "text", "text": asked.question, "humanQuery": asked }));
     let calls = answer
         .calls
         .iter()
         .map(|call| json!({ "type": "toolCall", "id": call.id, "name": call.name, "arguments": call.arguments }));
-    let content: Vec<Value> = text.into_iter().chain(calls).collect();
+    let content: Vec<Value> = text.into_iter().chain(asked).chain(calls).collect();
     let usage = &answer.usage;
     json!({
         "role": "assistant", "content": content, "timestamp": at, "provider": provider, "model": model,
@@ -118,7 +135,7 @@ pub fn turns(rows: &[Value]) -> Vec<Turn> {
             Some("user") => turns.push(Turn::User { text: marked(row, text_of(row)) }),
             Some("assistant") => {
                 let calls = row["content"].as_array().into_iter().flatten().filter_map(call_of).collect();
-                turns.push(Turn::Assistant { text: text_of(row), calls });
+                turns.push(Turn::Assistant { text: as_written(row), calls });
             }
             Some("toolResult") => {
                 let result = ToolResult {
@@ -138,6 +155,18 @@ pub fn turns(rows: &[Value]) -> Vec<Turn> {
         }
     }
     turns
+}
+
+/// An answer as its model wrote it, questions included: it goes on from its own words.
+fn as_written(row: &Value) -> String {
+    let Value::Array(parts) = &row["content"] else { return text_of(row) };
+    let marker = |part: &Value| {
+        let questions = part["humanQuery"]["questions"].as_array()?;
+        let lines = questions.iter().filter_map(Value::as_str).map(|question| format!("[NEED_HUMAN: {question}]"));
+        Some(lines.collect::<Vec<_>>().join("\n"))
+    };
+    let texts = parts.iter().filter_map(|part| marker(part).or_else(|| part["text"].as_str().map(str::to_owned)));
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 fn call_of(part: &Value) -> Option<ToolCall> {

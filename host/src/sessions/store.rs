@@ -226,6 +226,28 @@ pub(super) async fn context(shared: &Arc<Shared>, key: &SessionKey, tokens_max: 
     Ok(rows)
 }
 
+/// Between the last row of a run and its first lie only rows of the same run: one runs at a time.
+pub(super) async fn rows_of_run(
+    shared: &Arc<Shared>,
+    key: &SessionKey,
+    session_id: &str,
+    run: &str,
+) -> Result<Vec<Value>, Error> {
+    let (path, run) = (shared.transcript(key, session_id), run.to_owned());
+    shared.writer.written().await;
+    blocking(path, move |path| {
+        let is_of_run = |row: &Value| row["__openclaw"]["runId"] == json!(run);
+        let mut seen = false;
+        let mut page = transcript::tail(path, None, usize::MAX, |row| {
+            seen |= is_of_run(row);
+            !seen || is_of_run(row)
+        })?;
+        page.rows.retain(is_of_run);
+        Ok(page.rows)
+    })
+    .await
+}
+
 async fn blocking<T: Send + 'static>(
     path: PathBuf,
     read: impl FnOnce(&std::path::Path) -> std::io::Result<T> + Send + 'static,

@@ -45,6 +45,7 @@ impl Handle {
         let now = shared.options.clock.now();
         let settings = shared.options.settings.current();
         let live = shared.state().begin(now, |agent| settings.config.slots_of(agent))?;
+        self.publish_started(&live, now);
         let (steps, rows) = (live.steps.clone(), live.rows);
         Some(Turn { handle: self.clone(), live, steps, started_at: now, rows })
     }
@@ -150,6 +151,21 @@ pub struct Sum {
     pub provider: String,
     pub model: String,
     pub answers: u32,
+}
+
+/// Records of other rooms that are committed with the end of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Further(Vec<(&'static str, String, Value)>);
+
+impl Further {
+    pub fn put(&mut self, kind: &'static str, id: &str, body: &impl serde::Serialize) {
+        let body = serde_json::to_value(body).expect("a record is plain JSON");
+        self.0.push((kind, id.to_owned(), body));
+    }
+
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
 }
 
 /// Why a run came to no answer.
@@ -264,10 +280,17 @@ impl Turn {
     /// Ends a run that no model was asked for.
     pub async fn end(self, steps: Vec<Step>, status: Status, said: &str) -> Result<Arc<Ended>, Error> {
         let wrong = Wrong { said: said.to_owned(), kind: None, transient: false };
-        self.end_with(steps, status, String::new(), Some(wrong), "rpc", Sum::default()).await
+        self.end_with(steps, status, String::new(), Some(wrong), "rpc", Sum::default(), &Further::default()).await
     }
 
-    /// Records the last steps and the end, in one.
+    /// The name of the last row, once these steps are recorded.
+    pub fn message_id(&self, steps: &[Step]) -> String {
+        let all: Vec<Step> = self.steps.iter().chain(steps).cloned().collect();
+        rows::row_id(self.id(), rows::of_run(&self.live.run, &all).len().saturating_sub(1))
+    }
+
+    /// Records the last steps and the end, in one, with what else is to be there or not together with it.
+    #[allow(clippy::too_many_arguments, reason = "everything that is known of an end")]
     pub async fn end_with(
         mut self,
         mut steps: Vec<Step>,
@@ -276,6 +299,7 @@ impl Turn {
         wrong: Option<Wrong>,
         stop: &str,
         sum: Sum,
+        further: &Further,
     ) -> Result<Arc<Ended>, Error> {
         let shared = self.handle.0.clone();
         let now = shared.options.clock.now();
@@ -299,7 +323,7 @@ impl Turn {
         let mut counted = false;
         let run = loop {
             let run = Run { ended: Some(ended.clone()), ..self.live.run.clone() };
-            match self.commit_end(&run, &steps, &ended, &sum, &mut counted).await {
+            match self.commit_end(&run, &steps, &ended, &sum, further, &mut counted).await {
                 Ok(()) => break run,
                 // It does not fit: that it came to nothing does.
                 Err(Error::Journal(journal::Error::Refused { .. })) if !steps.is_empty() || !ended.reply.is_empty() => {
@@ -328,6 +352,7 @@ impl Turn {
         let ended = Arc::new(ended);
         let slots = shared.options.settings.current().config.slots_of(&self.live.key.agent);
         shared.state().end(&self.live, ended.clone(), slots);
+        self.handle.publish_ended(&self.live, &self.steps, &ended);
         shared.ready.notify_one();
         self.handle.tell_session(&self.live.key, "end", Some(self.live.id()));
         Ok(ended)
@@ -342,12 +367,16 @@ impl Turn {
         steps: &[Step],
         ended: &Ended,
         sum: &Sum,
+        further: &Further,
         counted: &mut bool,
     ) -> Result<(), Error> {
         let shared = self.shared();
         let mut transaction = Transaction::default();
         self.put_steps(&mut transaction, steps)?;
         journal::put(&mut transaction, record::RUN, self.id(), run)?;
+        for (kind, id, body) in &further.0 {
+            journal::put(&mut transaction, kind, id, body)?;
+        }
         let day = day_key(&self.live.key.agent, ended.at);
         let tokens = sum.usage.input + sum.usage.output + sum.usage.cache_read + sum.usage.cache_write;
         let submitted = {

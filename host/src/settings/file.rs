@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use chela_storage::Mode;
 use rustix::fs::OFlags;
 
-use super::{Error, Settings, Tokens};
+use super::{Error, Settings, Tokens, secret_text};
 use crate::config::{self, Starter};
 use crate::layout::StateDir;
 
@@ -22,6 +22,22 @@ pub fn load(dir: &StateDir) -> Result<Settings, Error> {
         return Err(Error::Rights { path, mode: mode & 0o777 });
     }
     settings_of(file, path, dir)
+}
+
+/// The owner's token, also of a configuration that cannot be used otherwise: a gateway goes on with the one before, and can be asked.
+pub fn owner_token(dir: &StateDir) -> Result<String, Error> {
+    match load(dir) {
+        Ok(settings) => Ok(settings.tokens.owner().to_owned()),
+        Err(error @ Error::Invalid { .. }) => token_alone(dir).ok_or(error),
+        Err(error) => Err(error),
+    }
+}
+
+fn token_alone(dir: &StateDir) -> Option<String> {
+    let path = dir.config();
+    let text = read(open(&path).ok()?, &path, config::BYTES_MAX).ok()?;
+    let token = chela_json5::get(&text, "gateway.auth.token").ok()??;
+    secret_text(&serde_json::from_value(token).ok()?, dir).ok()
 }
 
 /// Checks a file that is not in place yet as if it were the configuration of `dir`; its rights do not matter.

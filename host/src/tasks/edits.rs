@@ -160,7 +160,7 @@ impl Store {
             Some(_) => Place::Instead(theirs.into()),
             None => Place::Instead(held.text.clone()),
         };
-        self.put(vec![Put { id: id.to_owned(), text, told, file, task: None, milestone }], round)?;
+        self.put(vec![Put { id: id.to_owned(), text, told, file, task: None, milestone, session: None }], round)?;
         let ended = self.held.get(id).is_some_and(|held| held.problem.is_none() && held.task.status.is_terminal());
         if ended {
             self.archive(id)?;

@@ -2,6 +2,8 @@
 //! Keeps true: a task moves only along the transitions below; one task of an agent is in progress; a task whose dependencies are open does
 //! not start.
 
+mod stuck;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,8 +14,6 @@ use crate::event::Kind;
 
 /// A progress line is at most so long, and a task has at most so many.
 const PROGRESS_CHARS_MAX: usize = 4_000;
-/// Requests to whoever can unblock a task, before it is passed on.
-pub(super) const UNBLOCK_REQUESTS_MAX: u32 = 3;
 
 /// What an agent has, and what is known of the tasks of others.
 pub(super) struct Board<'a> {
@@ -66,6 +66,12 @@ pub(super) enum Op {
     /// Somebody was asked to unblock it.
     RequestUnblock {
         task: String,
+    },
+    /// Nobody works on it.
+    GiveUp {
+        task: String,
+        reason: String,
+        to_backlog: bool,
     },
     /// Another task ended: what waited for it may start.
     Fill,
@@ -142,6 +148,7 @@ impl Board<'_> {
             Op::PickFromBacklog { task } => self.pick(task),
             Op::Note { task, line } => self.note(&task, line),
             Op::RequestUnblock { task } => self.request_unblock(&task),
+            Op::GiveUp { task, reason, to_backlog } => self.give_up(&task, &reason, to_backlog),
             Op::Fill => {
                 let mut decided = Decided::default();
                 self.fill(&mut decided);
@@ -390,27 +397,6 @@ impl Board<'_> {
         Ok(one(self.touched(task, Kind::TaskUpdated, json!({ "action": "note" })), answer))
     }
 
-    fn request_unblock(&self, id: &str) -> Result<Decided, Refused> {
-        let mut task = self.named(id)?;
-        refuse_if(&task, task.status != Status::Blocked, "only a blocked task can be unblocked")?;
-        let mut blocked = task.blocked.take().unwrap_or_default();
-        let last = blocked.requests >= UNBLOCK_REQUESTS_MAX;
-        let (kind, state) = match (last, blocked.escalation.as_str()) {
-            (false, _) => (Kind::UnblockRequested, "requested"),
-            (true, "escalated" | "failed") => (Kind::UnblockFailed, "failed"),
-            (true, _) => (Kind::UnblockRequested, "escalated"),
-        };
-        blocked.requests += u32::from(!last);
-        blocked.escalation = state.into();
-        let facts = json!({
-            "requests": blocked.requests, "escalationState": state, "unblockedBy": blocked.unblocked_by,
-            "reason": short(&blocked.reason),
-        });
-        task.blocked = Some(blocked);
-        let answer = answer(&task, state);
-        Ok(one(self.touched(task, kind, facts), answer))
-    }
-
     /// A pending task starts if nothing is in the way.
     fn begun(&self, mut pending: Changed) -> Decided {
         let open = self.open_dependencies(&pending.task);
@@ -464,7 +450,9 @@ impl Board<'_> {
         let waits = |task: &Task| self.open_dependencies(task).iter().any(|id| !ended.contains(&&**id));
         let pending =
             self.tasks.values().filter(|task| task.status == Status::Pending && !is_changed(task) && !waits(task));
-        if let Some(next) = pending.min_by_key(|task| (task.created.clone(), task.id.clone())) {
+        // Whoever waited for an answer and has it comes first.
+        let waited = |task: &Task| task.progress.last().is_some_and(|line| line.starts_with("Task resumed"));
+        if let Some(next) = pending.min_by_key(|task| (!waited(task), task.created.clone(), task.id.clone())) {
             let mut started = Changed { task: Task::clone(next), told: Vec::new() };
             self.begin(&mut started);
             decided.started(started);

@@ -21,6 +21,9 @@ pub(super) struct Versions {
     pub(super) last: u64,
     /// Of the text of the last one.
     pub(super) hash: String,
+    /// The session in which it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) session: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -51,17 +54,21 @@ impl Versions {
         id: &str,
         before: Option<&str>,
         version: &Version,
+        session: Option<&str>,
     ) -> Result<Self, journal::Error> {
         let mut versions = match (known, before) {
             (Some(known), _) => known.clone(),
             (None, Some(text)) => {
                 let first = Version { text: text.to_owned(), events: Vec::new() };
                 journal::put(transaction, VERSION, &format!("{id}/0"), &first)?;
-                Self { first: 0, last: 0, hash: String::new() }
+                Self { first: 0, last: 0, hash: String::new(), session: None }
             }
-            (None, None) => Self { first: 1, last: 0, hash: String::new() },
+            (None, None) => Self { first: 1, last: 0, hash: String::new(), session: None },
         };
         versions.last += 1;
+        if let Some(session) = session {
+            versions.session = Some(session.to_owned());
+        }
         versions.hash = hash(&version.text);
         journal::put(transaction, VERSION, &format!("{id}/{}", versions.last), version)?;
         while versions.last - versions.first >= VERSIONS_MAX {

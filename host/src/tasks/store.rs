@@ -27,6 +27,7 @@ use crate::event::Event;
 use crate::id::AgentId;
 use crate::journal::{self, Transaction};
 use crate::results::Keep;
+use crate::session_key::SessionKey;
 
 /// A workspace has no more open tasks than these.
 const TASKS_MAX: usize = 20_000;
@@ -87,6 +88,8 @@ pub(super) struct Put {
     pub(super) task: Option<Task>,
     /// The item to be marked because of it.
     pub(super) milestone: Option<String>,
+    /// The session that starts it.
+    pub(super) session: Option<String>,
 }
 
 /// The call that causes a change: its answer goes into the journal with it.
@@ -97,6 +100,8 @@ pub(super) struct Cause<'a> {
     pub(super) warning: Option<&'a str>,
     /// Its answer, where that is not the change's own.
     pub(super) answer: Option<&'a Map<String, Value>>,
+    /// Where it is made.
+    pub(super) session: Option<&'a SessionKey>,
 }
 
 pub(super) enum Place {
@@ -195,11 +200,8 @@ impl Store {
         let mut ids = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|cause| Error::file("read", &tasks, cause))?;
-            if let Some(id) = entry.file_name().to_str().and_then(id_of_name)
-                && entry.file_type().is_ok_and(|kind| kind.is_file())
-            {
-                ids.push(id.to_owned());
-            }
+            // Whatever has such a name is listed, with what is wrong with it.
+            ids.extend(entry.file_name().to_str().and_then(id_of_name).map(str::to_owned));
         }
         ids.sort();
         if ids.len() > TASKS_MAX {
@@ -239,12 +241,15 @@ impl Store {
             }
         }
         let tasks: BTreeMap<String, Arc<Task>> = self.well().map(|(id, task)| (id.clone(), task.clone())).collect();
+        let starts = matches!(op, Op::Start(..) | Op::AddToBacklog(_) | Op::PickFromBacklog { .. });
+        let session = cause.session.filter(|session| starts && session.agent == self.agent);
         let board = Board { tasks: &tasks, is_open, now: self.now() };
         let mut decided = board.decide(op)?;
         let mut puts: Vec<Put> = Vec::new();
         let (mut n, answer) = (0, &mut decided.answer);
         decided.changed.retain(|changed| {
-            let put = self.planned(changed);
+            let mut put = self.planned(changed);
+            put.session = session.filter(|_| n == 0).map(SessionKey::to_string);
             n += 1;
             // What only follows from a change does not hold it up.
             let fits = n == 1 || (put.text.len() as u64 <= GROWN_BYTES_MAX && may_write(&self.path(&put.id)).is_ok());
@@ -279,7 +284,10 @@ impl Store {
                 task.clone().or_else(active)
             }
             Op::Resume { task, .. } | Op::PickFromBacklog { task } => task.clone(),
-            Op::Approve { task, .. } | Op::Note { task, .. } | Op::RequestUnblock { task } => Some(task.clone()),
+            Op::Approve { task, .. }
+            | Op::Note { task, .. }
+            | Op::RequestUnblock { task }
+            | Op::GiveUp { task, .. } => Some(task.clone()),
             Op::Start(..) | Op::AddToBacklog(_) | Op::Fill => active(),
         }
         .filter(|id| self.held.contains_key(id))
@@ -298,7 +306,7 @@ impl Store {
         let ts = self.parts.clock.now();
         let told = changed.told.iter().map(|(kind, data)| Event::of(self.agent.as_ref(), *kind, ts, data.clone()));
         let milestone = changed.task.milestone_item.clone().filter(|_| changed.task.status == Status::Completed);
-        Put { id, text, told: told.collect(), file, task: Some(changed.task.clone()), milestone }
+        Put { id, text, told: told.collect(), file, task: Some(changed.task.clone()), milestone, session: None }
     }
 
     /// Writes changes that belong together: first all of them to the journal, then each to its file.
@@ -343,7 +351,8 @@ impl Store {
             }
             let version = Version { text: put.text.clone(), events: put.told.clone() };
             let before = held.map(|held| &*held.text);
-            let versions = Versions::add(known, &mut transaction, &self.record_id(&put.id), before, &version)?;
+            let session = put.session.as_deref();
+            let versions = Versions::add(known, &mut transaction, &self.record_id(&put.id), before, &version, session)?;
             if let Some(item) = &put.milestone {
                 milestones::put_waiting(&mut transaction, &put.id, item)?;
             }
@@ -499,7 +508,9 @@ impl Store {
     }
 
     fn view(&self, id: &str, held: &Held) -> View {
-        View { agent: self.agent.clone(), id: id.to_owned(), task: held.task.clone(), problem: held.problem.clone() }
+        let session = held.versions.as_ref().and_then(|versions| versions.session.clone());
+        let (agent, task, problem) = (self.agent.clone(), held.task.clone(), held.problem.clone());
+        View { agent, id: id.to_owned(), task, problem, session }
     }
 
     /// `CURRENT_TASK.md` mirrors the active task. It is derived and written behind: nobody waits for it.

@@ -17,6 +17,7 @@ use crate::id::{self, AgentId};
 use crate::lineage::Lineage;
 use crate::results::Keep;
 use crate::schema::Schema;
+use crate::session_key::SessionKey;
 use arguments::*;
 
 const DESCRIPTION_CHARS_MAX: usize = 20_000;
@@ -97,20 +98,20 @@ impl Handle {
     /// With `keep` the answer is in the journal with the change, or the same call again changes nothing more.
     pub async fn run_tool(
         &self,
-        agent: &AgentId,
+        session: &SessionKey,
         tool: &str,
         args: Map<String, Value>,
         warnings: Vec<String>,
         keep: Option<Arc<Keep>>,
         lineage: impl FnOnce(Option<String>) -> Lineage + Send + 'static,
     ) -> Result<Map<String, Value>, Error> {
-        let (handle, agent, tool) = (self.clone(), agent.clone(), tool.to_owned());
-        blocking(move || handle.run(&agent, &tool, args, warnings, keep.as_deref(), lineage)).await
+        let (handle, session, tool) = (self.clone(), session.clone(), tool.to_owned());
+        blocking(move || handle.run(&session, &tool, args, warnings, keep.as_deref(), lineage)).await
     }
 
     fn run(
         &self,
-        agent: &AgentId,
+        session: &SessionKey,
         tool: &str,
         args: Map<String, Value>,
         warnings: Vec<String>,
@@ -119,7 +120,8 @@ impl Handle {
     ) -> Result<Map<String, Value>, Error> {
         // A completion has them in its answer by itself.
         let warning = (tool != "task_complete" && !warnings.is_empty()).then(|| warnings.join("; "));
-        let cause = Cause { keep, warning: warning.as_deref(), answer: None };
+        let agent = &session.agent;
+        let cause = Cause { keep, warning: warning.as_deref(), answer: None, session: Some(session) };
         let key = keep.map(Keep::key);
         let done = |op: Op| self.act_for(agent, op, &cause).map(|decided| decided.answer);
         let own = |id: Option<String>| id.map(|id| self.own_open(agent, &id).map(|view| view.id.clone())).transpose();

@@ -10,6 +10,7 @@ mod line;
 mod live;
 mod read;
 mod recover;
+mod salvage;
 mod transaction;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use std::sync::{Arc, Weak};
 pub use checkpoint::{Checkpoint, Written};
 pub use committer::{Committer, Report};
 pub use read::{Record, Records};
+pub use salvage::{Salvaged, check, salvage};
 pub use transaction::{TRANSACTION_BYTES_MAX, Transaction};
 
 use crate::fs::File;

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use chela_storage::journal::{Cut, Error, Journal, Options, Recovery, Transaction};
+use chela_storage::journal::{self, Cut, Error, Journal, Options, Recovery, Transaction};
 use tempfile::TempDir;
 
 struct Place {
@@ -285,4 +285,43 @@ fn a_record_that_the_disk_forgot_is_an_error_and_never_another_record() {
     assert!(matches!(journal.get("job", "a"), Err(Error::Corrupt { offset: 0, .. })));
     assert_eq!(journal.get("job", "b").expect("readable").expect("there").body, b"2");
     assert!(matches!(journal.begin_checkpoint().expect("begun").write(), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn what_is_whole_in_a_damaged_journal_is_kept_and_the_damaged_one_beside_it() {
+    let place = Place::new();
+    let mut journal = place.open();
+    commit(&mut journal, &[put("job", "a", "1")]);
+    commit(&mut journal, &[put("job", "b", "2"), put("told", "x", "{}")]);
+    checkpoint(&mut journal);
+    for id in ["c", "d", "e"] {
+        commit(&mut journal, &[put("job", id, "\"new\"")]);
+    }
+    let mut end = put("job", "a", "\"changed\"");
+    end.drop("told", "x").expect("within the limits");
+    commit(&mut journal, &[end]);
+    assert_eq!(journal::check(&place.dir()).expect("it is whole"), 5);
+    drop(journal);
+    let segment = place.names().into_iter().rfind(|name| name.starts_with("state.")).expect("a segment");
+    let snapshot = place.names().into_iter().find(|name| name.starts_with("snapshot.")).expect("a snapshot");
+    place.damage(&segment, 1);
+    place.damage(&snapshot, 2);
+    assert!(matches!(journal::check(&place.dir()), Err(Error::Corrupt { .. })));
+    let before: Vec<(String, Vec<u8>)> =
+        place.names().into_iter().map(|name| (name.clone(), fs::read(place.file(&name)).expect("readable"))).collect();
+
+    let aside = place.root.path().join("journal.damaged");
+    let salvaged = journal::salvage(&place.dir(), &aside).expect("salvaged");
+    assert_eq!((salvaged.records, salvaged.lost), (3, 2));
+    for (name, bytes) in before {
+        assert_eq!(fs::read(aside.join(&name)).expect("kept"), bytes, "{name}");
+    }
+    let mut journal = place.open();
+    let seen = |journal: &Journal| -> Vec<String> { records(journal, "job").into_iter().map(|(id, ..)| id).collect() };
+    assert_eq!(seen(&journal), ["c", "e", "a"], "b and d were in the damaged lines");
+    assert!(records(&journal, "told").is_empty());
+    assert_eq!(journal.seq(), 7, "numbers go on");
+    commit(&mut journal, &[put("job", "f", "1")]);
+    drop(journal);
+    assert_eq!(seen(&place.open()), ["c", "e", "a", "f"]);
 }

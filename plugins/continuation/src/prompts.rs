@@ -116,18 +116,17 @@ If you cannot, tell "{owner}" why and who can."#
 fn backlog(facts: &Facts) -> String {
     let Facts { id, task, steps, .. } = facts;
     let plan = if steps.is_empty() {
-        r#"- Then set its steps: task_update(action: "set_steps", steps: [...])"#
+        r#"- Set its steps first: task_update(action: "set_steps", steps: [...])"#
     } else {
-        "- Then go through its steps, and change them where they no longer fit"
+        "- Go through its steps, and change them where they no longer fit"
     };
     let steps = section(steps);
     format!(
         r#"[SYSTEM REMINDER - BACKLOG]
 
-You are idle, and task "{task}" ({id}) waits in your backlog.
+You were idle, and task "{task}" ({id}) of your backlog is in progress now.
 {steps}
-Pick it up now:
-- Start with task_backlog_pick(task_id: "{id}")
+Work on it now:
 {plan}
 - Proceed from step to step — do NOT stop before all steps are done"#
     )

@@ -18,7 +18,7 @@ pub(super) struct Fill<'a> {
     input: &'a str,
     turn: usize,
     result: &'a str,
-    /// The result, if it is a JSON object.
+    /// The keys of this run's results, each from the last that has it.
     keys: Map<String, Value>,
     bytes_left: usize,
 }
@@ -31,12 +31,16 @@ enum Part<'t> {
 
 impl<'a> Fill<'a> {
     pub fn new(agent: &'a str, run: &Run<'a>, turns: &'a [Turn]) -> Self {
-        let last = turns.iter().rev().find_map(|turn| match turn {
-            Turn::Results(results) => results.last(),
-            Turn::User { .. } | Turn::Assistant { .. } => None,
+        let begin = turns.iter().rposition(|turn| matches!(turn, Turn::User { .. })).unwrap_or(0);
+        let results = turns[begin..].iter().flat_map(|turn| match turn {
+            Turn::Results(results) => results.as_slice(),
+            Turn::User { .. } | Turn::Assistant { .. } => &[],
         });
-        let result = last.map_or("", |result| &result.text);
-        let keys = serde_json::from_str(result).unwrap_or_default();
+        let (mut result, mut keys) = ("", Map::new());
+        for one in results {
+            result = &one.text;
+            keys.extend(serde_json::from_str::<Map<String, Value>>(result).unwrap_or_default());
+        }
         Self { agent, input: run.input, turn: run.turn, result, keys, bytes_left: ANSWER_BYTES_MAX }
     }
 

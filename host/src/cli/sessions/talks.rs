@@ -176,6 +176,9 @@ fn indented(text: &str) -> String {
 
 impl Reset {
     pub(super) fn run(&self, dir: &StateDir, output: Output) -> anyhow::Result<()> {
+        if call(dir, "sessions.describe", json!({ "key": self.key }))?["session"].is_null() {
+            return Err(Unknown { key: self.key.clone() }.into());
+        }
         let done = call(dir, "sessions.reset", json!({ "key": self.key }))?;
         output.show(&done, || {
             format!(

@@ -45,8 +45,11 @@ impl Loader {
             Ok(candidate) => (candidate.key(), candidate.attempt()),
             Err(error) => (error.to_string(), error.to_string()),
         };
-        let refused =
-            self.records.slots.get(&slot.name.to_string()).is_some_and(|record| record.refused.contains(&fresh_key));
+        let record = self.records.slots.get(&slot.name.to_string());
+        // Whoever changes the binding in the configuration speaks last, also of what was rolled back before.
+        let refused = record
+            .filter(|record| self.is_valid(&slot.name, &record.over))
+            .is_some_and(|record| record.refused.contains(&fresh_key));
         let tried = self.failed.get(&slot.name) == Some(&attempt);
         let failure = match fresh {
             _ if tried => return self.unchanged(slot),

@@ -63,6 +63,15 @@ pub(super) struct Listing {
     pub unfinished: Vec<PathBuf>,
 }
 
+impl Listing {
+    /// Everything that is listed, where it is.
+    pub fn every_path(self, dir: &Path) -> Vec<PathBuf> {
+        let segments = self.segments.into_iter().map(Name::Segment);
+        let names = segments.chain(self.snapshots.into_iter().map(Name::Snapshot)).map(|name| name.path(dir));
+        names.chain(self.unfinished).collect()
+    }
+}
+
 pub(super) fn list(dir: &Path) -> Result<Listing, Error> {
     let failed = |source| Error::io("list", dir, source);
     let mut listing = Listing::default();

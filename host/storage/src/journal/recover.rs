@@ -44,7 +44,7 @@ pub(super) fn recover(dir: &Path, aside: &Path) -> Result<(Found, File, Option<C
     Ok((found, file, cut))
 }
 
-fn read(dir: &Path) -> Result<Found, Error> {
+pub(super) fn read(dir: &Path) -> Result<Found, Error> {
     let listing = files::list(dir)?;
     let snapshot = listing.snapshots.last().copied();
     let first = snapshot.unwrap_or(1);
@@ -243,6 +243,6 @@ fn corrupt(dir: &Path, name: Name, offset: u64, what: &str) -> Error {
     Error::Corrupt { path: name.path(dir), offset, what: what.to_owned() }
 }
 
-fn parent(path: &Path) -> &Path {
+pub(super) fn parent(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -101,15 +101,14 @@ fn a_helper_is_told_whom_and_how_to_help() {
 fn the_backlog_is_picked_by_name() {
     let expected = r#"[SYSTEM REMINDER - BACKLOG]
 
-You are idle, and task "OAuth" (task_1) waits in your backlog.
+You were idle, and task "OAuth" (task_1) of your backlog is in progress now.
 
-Pick it up now:
-- Start with task_backlog_pick(task_id: "task_1")
-- Then set its steps: task_update(action: "set_steps", steps: [...])
+Work on it now:
+- Set its steps first: task_update(action: "set_steps", steps: [...])
 - Proceed from step to step — do NOT stop before all steps are done"#;
     check(request(Layer::Backlog, Vec::new()), expected);
     let planned = request(Layer::Backlog, steps("."));
-    check_holds(planned, &["backlog.\n\n□ (s1) do s1\n\nPick", "go through its steps"]);
+    check_holds(planned, &["now.\n\n□ (s1) do s1\n\nWork", "Go through its steps"]);
 }
 
 #[test]
