@@ -115,9 +115,11 @@ pub fn serve(arguments: &[String]) -> Result<()> {
     if !named && std::env::var_os("CHELA_STATE_DIR").is_none() {
         let state = target().join("demo");
         command.arg("--state-dir").arg(&state);
-        // A process of its own, since this one becomes the gateway.
-        let greets = Command::new(std::env::current_exe()?).arg("greet").arg(&binary).arg(&state).spawn();
-        greets.context("cannot begin to give the demo team its first work")?;
+        // A process of its own, since this one becomes the gateway; by its path, since the build may have replaced the file of this one.
+        let greets = Command::new(target().join("debug/xtask")).arg("greet").arg(&binary).arg(&state).spawn();
+        if let Err(error) = greets {
+            eprintln!("xtask: the demo team gets no first work: {error}");
+        }
     }
     // Becomes the gateway, so that signals reach it directly.
     Err(command.exec()).with_context(|| format!("cannot run {}", binary.display()))
