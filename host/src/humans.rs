@@ -223,7 +223,7 @@ impl Handle {
             Some(view) => Some(dialogues::Task {
                 id: view.id.clone(),
                 agent: view.agent.clone(),
-                session: SessionKey::main(view.agent.clone()),
+                session: view.session_key(),
                 work_session: view.task.work_session.clone(),
             }),
             None => options.dialogues.task_in(&wanted.session, wanted.part.as_ref(), wanted.sender.as_ref()),

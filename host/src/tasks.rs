@@ -30,6 +30,7 @@ use crate::id::AgentId;
 use crate::journal;
 use crate::layout::StateDir;
 use crate::results::Keep;
+use crate::session_key::SessionKey;
 use crate::settings;
 
 pub use machine::Refused;
@@ -106,6 +107,13 @@ pub struct View {
 }
 
 impl View {
+    /// Where its agent works on it: the session in which it was started, else the agent's main session.
+    pub fn session_key(&self) -> SessionKey {
+        let known = self.session.as_deref().and_then(|key| SessionKey::parse(key).ok());
+        let own = known.filter(|key| key.agent == self.agent && !key.is_subagent());
+        own.unwrap_or_else(|| SessionKey::main(self.agent.clone()))
+    }
+
     pub fn to_json(&self) -> Value {
         let mut fields = self.task.to_json();
         fields.insert("agentId".into(), json!(self.agent));

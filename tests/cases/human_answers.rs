@@ -276,3 +276,17 @@ fn a_question_ends_with_its_task_and_a_task_that_is_busy_elsewhere_waits_its_tur
         "who has its answer comes first"
     );
 }
+
+#[test]
+fn the_answer_resumes_a_named_task_in_the_session_that_started_it() {
+    let host = host();
+    let args = json!({ "description": "name the service", "steps": [{ "content": "choose" }] });
+    let started = host.invoke(&json!({ "tool": "task_start", "args": args, "sessionKey": "agent:eden:direct:kim" })).1;
+    let task = started["result"]["details"]["taskId"].as_str().expect("a task").to_owned();
+    let id = ask(&host, json!({ "question": "Which name?", "taskId": task }));
+    answer(&host, json!({ "id": id, "answer": "crab" })).expect("taken");
+    host.settled(&id);
+    let told = |key: &str| host.history(key).iter().any(|row| chela::sessions::text_of(row).contains("crab"));
+    assert!(told("agent:eden:direct:kim"), "where it is worked on");
+    assert!(!told("agent:eden:main"), "and nowhere else");
+}

@@ -8,7 +8,6 @@ use chela_taskfile::Status;
 use super::Shared;
 use crate::clock::Timestamp;
 use crate::id::AgentId;
-use crate::session_key::SessionKey;
 use crate::sessions::Occupied;
 use crate::tasks::View;
 
@@ -73,7 +72,7 @@ impl Shared {
             open_steps: view.task.open_steps().count(),
             mark: mark(view),
             activity_at: self.activity(view),
-            session: session_of(view).to_string(),
+            session: view.session_key().to_string(),
         }
     }
 
@@ -97,13 +96,6 @@ impl Shared {
 
 fn waits_for_person(view: &View) -> bool {
     view.task.status == Status::Blocked && view.task.blocked.as_ref().is_some_and(|blocked| blocked.kind == "input")
-}
-
-/// The session in which a task was started, else its agent's main session.
-pub(super) fn session_of(view: &View) -> SessionKey {
-    let known = view.session.as_deref().and_then(|key| SessionKey::parse(key).ok());
-    let own = known.filter(|key| key.agent == view.agent && !key.is_subagent());
-    own.unwrap_or_else(|| SessionKey::main(view.agent.clone()))
 }
 
 /// Another number for every other state of the steps, the same over restarts.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use chela_drive::Stage;
 
 use super::Shared;
-use super::look::session_of;
 use crate::id::AgentId;
 use crate::journal::Transaction;
 use crate::policy::{Action, Blocker, Counters, Layer, NextInput};
@@ -112,7 +111,7 @@ impl Shared {
     fn escalation(&self, agent: &AgentId, view: &View) -> Option<Asked> {
         let blocked = view.task.blocked.clone().unwrap_or_default();
         let orchestrator = self.orchestrator_of(agent);
-        let session = orchestrator.clone().map_or_else(|| session_of(view), SessionKey::main);
+        let session = orchestrator.clone().map_or_else(|| view.session_key(), SessionKey::main);
         if !self.may_be_prompted(&session.agent) {
             return None;
         }

@@ -33,7 +33,7 @@ impl Handle {
         let told = |view: Arc<View>| {
             let of_sender = sender.filter(|sender| sender.agent == view.agent && !sender.is_subagent());
             let own = Some(session).filter(|session| session.agent == view.agent);
-            let session = of_sender.or(own).cloned().unwrap_or_else(|| SessionKey::main(view.agent.clone()));
+            let session = of_sender.or(own).cloned().unwrap_or_else(|| view.session_key());
             let work_session = view.task.work_session.clone();
             Task { id: view.id.clone(), agent: view.agent.clone(), session, work_session }
         };
