@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agents;
-use crate::bus::{self, Bus, data};
+use crate::bus::{self, Bus, Keeping, data};
 use crate::clock::Clock;
 use crate::config::{Listen, Starter};
 use crate::continuation;
@@ -166,12 +166,13 @@ impl App {
         warn_beyond_this_machine(&bound);
 
         let metrics = Metrics::default();
-        let group = first.config.events.group();
-        let bus = Bus::open(&dir, clock.clone(), metrics.clone(), group, segment_bytes)?;
+        let events = &first.config.events;
+        let keeping = Keeping { group: events.group(), segment_bytes, keep: events.keep() };
+        let bus = Bus::open(&dir, clock.clone(), metrics.clone(), keeping)?;
         let opened = journal::Opened::open(&dir)?;
         let tasks_found = tasks::read(&opened)?;
-        let sessions_found = sessions::read(&opened)?;
-        let jobs_found = jobs::read(&opened)?;
+        let (sessions_found, jobs_found) = beside(|| sessions::read(&opened), || jobs::read(&opened));
+        let (sessions_found, jobs_found) = (sessions_found?, jobs_found?);
         let dialogues_found = dialogues::read(&opened)?;
         let humans_found = humans::read(&opened)?;
         let results_found = results::read(&opened)?;
@@ -514,6 +515,15 @@ pub fn init(dir: &StateDir, choices: &Starter) -> Result<(), Error> {
 }
 
 /// Makes the state directory ours for as long as the lock lives, unless it is the old system's.
+/// Does two things at once.
+fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
+    std::thread::scope(|scope| {
+        let there = scope.spawn(there);
+        let here = here();
+        (here, there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
 fn claim(dir: &StateDir) -> Result<DirLock, Error> {
     if dir.old_config().exists() && !dir.config().exists() {
         return Err(Error::Foreign { path: dir.path().to_owned() });

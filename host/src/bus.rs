@@ -65,6 +65,17 @@ impl fmt::Display for Cause {
     }
 }
 
+/// How the log is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Keeping {
+    /// Events wait at most so long for others to share their flush.
+    pub group: Duration,
+    /// A segment of this size is closed.
+    pub segment_bytes: u64,
+    /// Closed segments whose events are all older are removed.
+    pub keep: Duration,
+}
+
 /// The way to the bus; cheap to clone.
 #[derive(Clone)]
 pub struct Bus(Arc<Owner>);
@@ -101,19 +112,13 @@ struct Pending {
 }
 
 impl Bus {
-    /// Opens the log of `dir`, mending an end that a crash has torn. Events wait at most `group` for others to share their flush;
-    /// a segment of `segment_bytes` is closed.
-    pub fn open(
-        dir: &StateDir,
-        clock: Clock,
-        metrics: Metrics,
-        group: Duration,
-        segment_bytes: u64,
-    ) -> Result<Self, Error> {
+    /// Opens the log of `dir`, mending an end that a crash has torn.
+    pub fn open(dir: &StateDir, clock: Clock, metrics: Metrics, keeping: Keeping) -> Result<Self, Error> {
         let path = dir.event_log();
         let opened = |cause| Error::Open { path: path.clone(), cause };
         let catalogue = Catalogue::new(&dir.logs(), EVENT_LOG_STEM, time_of);
-        let (log, repair) = SegmentLog::open(catalogue, &dir.corrupt_log(), segment_bytes, month_of).map_err(opened)?;
+        let (log, repair) =
+            SegmentLog::open(catalogue, &dir.corrupt_log(), keeping.segment_bytes, month_of).map_err(opened)?;
         let shared = Arc::new(Shared {
             pending: Mutex::default(),
             wake: Condvar::new(),
@@ -125,7 +130,7 @@ impl Bus {
             clock,
             metrics,
         });
-        let writer = writer::Writer { shared: shared.clone(), log, group };
+        let writer = writer::Writer::new(shared.clone(), log, keeping);
         let thread = std::thread::Builder::new().name("chela-events".into());
         let thread = thread.spawn(move || writer.run()).map_err(opened)?;
         let bus = Self(Arc::new(Owner { shared, writer: Mutex::new(Some(thread)) }));
@@ -156,6 +161,19 @@ impl Bus {
 
     /// Returns once everything that was emitted before is on the disk.
     pub fn flushed(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let written = self.written();
+        self.hurry();
+        written
+    }
+
+    /// Whoever waits for the disk waits no longer for others to share the flush.
+    pub fn hurry(&self) {
+        self.0.shared.lock().batch.hurry();
+        self.0.shared.wake.notify_one();
+    }
+
+    /// Returns once everything that was emitted before is on the disk, which it is within the group's time.
+    pub fn written(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
         // Asked for now, awaited whenever: what is emitted meanwhile is not waited for.
         let asked = {

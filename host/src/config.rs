@@ -371,7 +371,14 @@ fn collect_changes(path: &str, old: &Value, new: &Value, paths: &mut Vec<String>
 
 /// Of changed paths, those that a running gateway cannot take up.
 pub fn needing_restart(changed: &[String]) -> Vec<String> {
-    const FIXED: [&str; 6] =
-        ["gateway.listen", "monitor.listen", "hub.listen", "runs.concurrency", "events.groupMs", "log.format"];
+    const FIXED: [&str; 7] = [
+        "gateway.listen",
+        "monitor.listen",
+        "hub.listen",
+        "runs.concurrency",
+        "events.groupMs",
+        "events.keepDays",
+        "log.format",
+    ];
     changed.iter().filter(|path| FIXED.contains(&path.as_str())).cloned().collect()
 }

@@ -50,8 +50,13 @@ impl Default for Feed {
 }
 
 impl Feed {
+    /// Whether anybody listens; what takes work to say need not be said otherwise.
+    pub fn is_heard(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+
     pub fn tell(&self, event: &'static str, audience: Audience, payload: &impl Serialize) {
-        if self.0.receiver_count() == 0 {
+        if !self.is_heard() {
             return;
         }
         let payload = serde_json::to_string(payload).expect("what is told is plain JSON");

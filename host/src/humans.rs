@@ -157,6 +157,14 @@ impl State {
 }
 
 impl Shared {
+    /// A question stands like this from now on; while it is open, so is its work session.
+    fn note(&self, kept: Kept) -> Arc<Question> {
+        let question = self.state().note(kept);
+        let held = question.work_session_id.as_deref().filter(|_| question.is_open());
+        self.options.jobs.hold(&question.id, held);
+        question
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,11 +189,11 @@ pub struct Given {
 /// Starts the room. The future finishes what the journal has and then does what is asked, until `stop`.
 pub fn start(options: Options, found: Found, stop: CancellationToken) -> (Handle, impl Future<Output = ()> + Send) {
     let (work, inbox) = mpsc::channel(WORK_MAX);
-    let mut state = State { inbox: found.inbox.into(), ..State::default() };
-    for kept in found.questions {
-        state.note(kept);
-    }
+    let state = State { inbox: found.inbox.into(), ..State::default() };
     let handle = Handle(Arc::new(Shared { options, state: Mutex::new(state), work, left: Notify::new() }));
+    for kept in found.questions {
+        handle.0.note(kept);
+    }
     let service = service::Service::new(handle.clone(), inbox);
     (handle, service.run(stop))
 }

@@ -167,6 +167,8 @@ struct State {
     open: HashMap<String, Arc<Open>>,
     /// How many of those each work session has.
     open_in: HashMap<String, usize>,
+    /// Work sessions that something else keeps, by its id.
+    held: HashMap<String, String>,
     /// Every job that is kept, by when it was made.
     all: BTreeMap<(u64, String), Brief>,
     /// When each job was made.
@@ -276,6 +278,15 @@ impl Handle {
     /// Jobs that have not ended and go on.
     pub fn under_way(&self) -> usize {
         self.0.state().open.len()
+    }
+
+    /// Something keeps a work session from being over, until it is called with none.
+    pub fn hold(&self, by: &str, work_session: Option<&str>) {
+        let mut state = self.0.state();
+        match work_session {
+            Some(id) => drop(state.held.insert(by.to_owned(), id.to_owned())),
+            None => drop(state.held.remove(by)),
+        }
     }
 
     /// How many sub-agents work for each agent that has some.

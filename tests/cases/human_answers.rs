@@ -9,6 +9,8 @@ const SCRIPT: &str = r#"{ rules: [
     { agent: "ruda", when: "ask twice", steps: [
         { call: { tool: "ask_human", args: { question: "Which port?" } } },
         { call: { tool: "ask_human", args: { question: "Which name?" } } }, { say: "asked" } ] },
+    { when: "agent-to-agent turn", steps: [{ say: "REPLY_SKIP" }] },
+    { agent: "ruda", when: "which way", steps: [{ say: "[NEED_HUMAN: Left or right?]" }] },
   ], otherwise: "You said: {{input}}" }"#;
 
 fn host() -> TestHost {
@@ -289,4 +291,37 @@ fn the_answer_resumes_a_named_task_in_the_session_that_started_it() {
     let told = |key: &str| host.history(key).iter().any(|row| chela::sessions::text_of(row).contains("crab"));
     assert!(told("agent:eden:direct:kim"), "where it is worked on");
     assert!(!told("agent:eden:main"), "and nowhere else");
+}
+
+#[test]
+fn an_open_question_keeps_its_work_session_also_without_a_task() {
+    let host = host();
+    let sent = |session: Option<&str>| {
+        let mut args = json!({ "agentId": "ruda", "message": "which way", "timeoutSeconds": 0 });
+        if let Some(session) = session {
+            args["workSessionId"] = json!(session);
+            args["message"] = json!("and what else");
+        }
+        let id = host.tool("eden", "sessions_send", args)["runId"].as_str().expect("a job").to_owned();
+        host.job_ended(&id)
+    };
+    let archived = |id: &str| {
+        host.clock.advance(Duration::from_secs(7 * 86_400));
+        host.eventually("it is archived", || {
+            (host.get(&format!("/api/work-sessions/{id}")).1["status"] == "ARCHIVED").then_some(())
+        });
+    };
+    let first = sent(None);
+    let session = first["workSessionId"].as_str().expect("a work session");
+    let question = host.asked(1).remove(0);
+    assert_eq!((&question["workSessionId"], &question["taskId"]), (&json!(session), &Value::Null));
+    archived(session);
+    assert_eq!(sent(Some(session))["workSessionId"], session, "somebody is still asked about it");
+    let id = question["id"].as_str().expect("an id");
+    answer(&host, json!({ "id": id, "answer": "left" })).expect("taken");
+    host.settled(id);
+    archived(session);
+    let later = sent(Some(session));
+    assert_ne!(later["workSessionId"], session);
+    assert_eq!(later["previousWorkSessionId"], session);
 }

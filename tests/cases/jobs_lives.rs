@@ -12,6 +12,8 @@ const SCRIPT: &str = r#"{ rules: [
     { when: "slow", steps: [{ say: "late answer", delayMs: 60000 }] },
     { when: "stuck", steps: [{ say: "never", delayMs: 290000 }] },
     { when: "broken", steps: [{ fail: { kind: "context_length", message: "too long", times: 99 } }] },
+    { when: "pass it down", steps: [{ call: { tool: "sessions_spawn", args: { task: "delegate it" } } }, { say: "begun" }] },
+    { when: "delegate it", steps: [{ call: { tool: "sessions_spawn", args: { task: "count the files", label: "counter" } } }, { say: "begun {{result.error}}" }] },
     { when: "delegate", steps: [{ call: { tool: "sessions_spawn", args: { task: "count the files", label: "counter" } } }, { say: "begun" }] },
     { when: "count", steps: [{ call: { tool: "task_start", args: { description: "x" } } }, { say: "42 {{result.error}}" }] },
   ], otherwise: "did: {{input}}" }"#;
@@ -187,6 +189,21 @@ fn a_sub_agent_works_apart_without_tasks_and_its_result_comes_back() {
 }
 
 #[test]
+fn sub_agents_go_only_so_deep_and_the_refusal_names_the_setting() {
+    let host = TestHost::scripted_with(SCRIPT, |config| {
+        quiet(config);
+        config["a2a"]["spawn"] = json!({ "depth": 1 });
+    });
+    host.ask("eden", "pass it down");
+    let heard = host.eventually("the parent hears of it", || {
+        host.history("eden").iter().map(chela::sessions::text_of).find(|text| text.contains("[NOTIFICATION]"))
+    });
+    assert!(heard.contains("sub-agents may be 1 deep (`a2a.spawn.depth`)"), "{heard}");
+    let jobs = host.call("jobs.list", json!({})).expect("a list");
+    assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(1), "the second was never made");
+}
+
+#[test]
 fn an_agent_may_answer_several_conversations_at_once() {
     let host = TestHost::scripted_with(SCRIPT, |config| {
         quiet(config);
@@ -227,6 +244,11 @@ fn files_of_others_are_taken_over_and_nonsense_is_set_aside() {
     gone["turns"] = json!([{ "turn": u32::MAX, "sessionKey": "x", "key": "x", "state": "waiting" }]);
     gone["rev"] = json!(u64::MAX);
     fs::write(jobs.join("job-gone.json"), gone.to_string()).expect("written");
+    for (id, status) in [("done", "COMPLETED"), ("lost", "FAILED")] {
+        let mut finished = job(id, now - 60_000);
+        finished["status"] = json!(status);
+        fs::write(jobs.join(format!("job-{id}.json")), finished.to_string()).expect("written");
+    }
     let host = TestHost::start_at(dir, now).unwrap_or_else(|(error, _)| panic!("{error}"));
     let fresh = eventually("it is taken over", || {
         host.clock.advance(Duration::from_millis(50));
@@ -240,12 +262,39 @@ fn files_of_others_are_taken_over_and_nonsense_is_set_aside() {
     };
     assert_eq!((ended("stale"), ended("gone")), (json!("ABANDONED"), json!("FAILED")));
     assert_eq!(host.told_of("stale")[1..], ["a2a.response 0 seum blocked", "a2a.complete", "job.abandoned"]);
+    for (id, status) in [("done", "COMPLETED"), ("lost", "FAILED")] {
+        assert_eq!(host.job(id)["status"], status, "what has ended elsewhere stays as it is");
+        assert_eq!(host.told_of(id), [""; 0], "and is not told again");
+    }
+    let is_sent = |row: &&Value| row["role"] == "user" && chela::sessions::text_of(row).contains("from before");
+    assert_eq!(host.history("seum").iter().filter(is_sent).count(), 1, "only what was unfinished is sent");
     assert!(jobs.join("job-broken.json.unreadable").exists());
     let kinds = host.dir.event_types_of("job.");
     assert!(
         kinds.iter().any(|kind| kind == "job.abandoned") && kinds.iter().any(|kind| kind == "job.failed"),
         "{kinds:?}"
     );
+}
+
+#[test]
+fn jobs_end_also_where_their_files_cannot_be_written() {
+    let dir = TestDir::scripted(SCRIPT, quiet);
+    // Also the owner of everything cannot write below a file.
+    fs::write(dir.state.jobs(), "in the way").expect("written");
+    let host = TestHost::start_in(dir).unwrap_or_else(|(error, _)| panic!("{error}"));
+    let id = host.send_job("eden", "seum", "hello");
+    assert_eq!(host.job_ended(&id)["status"], "COMPLETED");
+    let host = restarted(host);
+    assert_eq!(host.job(&id)["status"], "COMPLETED");
+    assert_eq!(fs::read_to_string(host.dir.state.jobs()).expect("still there"), "in the way");
+}
+
+#[test]
+fn a_start_without_jobs_tells_nothing_of_jobs() {
+    let host = restarted(host());
+    host.events();
+    assert_eq!(host.dir.event_types_of("job."), [""; 0]);
+    assert_eq!(host.call("jobs.list", json!({})).expect("a list")["jobs"], json!([]));
 }
 
 #[test]

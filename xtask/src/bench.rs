@@ -18,6 +18,8 @@ pub enum Area {
     Events,
     /// What a flow between agents costs: made, taken up after a restart, turn by turn
     Jobs,
+    /// How far from its time an agent that stopped with work left is told to go on
+    Continuation,
     /// What a change of a task costs, ten thousand of them, and edits from all sides
     Tasks,
 }
@@ -29,6 +31,7 @@ pub fn run(area: Area, json: bool) -> Result<()> {
         Area::Plugins => plugins::run(&binary)?,
         Area::Events => plugins::inside(&binary, "events")?.into(),
         Area::Jobs => plugins::inside(&binary, "jobs")?.into(),
+        Area::Continuation => plugins::inside(&binary, "continuation")?.into(),
         Area::Tasks => plugins::inside(&binary, "tasks")?.into(),
     };
     if json {

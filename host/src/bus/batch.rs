@@ -15,6 +15,8 @@ pub(super) struct Batch {
     /// Events that somebody subscribed to, with where their line ends.
     heard: Vec<(usize, Arc<Event>)>,
     waiting: Vec<Waiting>,
+    /// Somebody waits who does not want to wait for others.
+    urgent: bool,
 }
 
 /// Somebody who goes on once the line is on the disk.
@@ -29,9 +31,14 @@ impl Batch {
         self.lines.is_empty() && self.waiting.is_empty()
     }
 
-    /// Whether somebody waits for the disk.
-    pub(super) fn is_awaited(&self) -> bool {
-        !self.waiting.is_empty()
+    /// Whether somebody waits for the disk, and not for others to come.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.urgent
+    }
+
+    /// Whoever waits so far waits no longer for others.
+    pub(super) fn hurry(&mut self) {
+        self.urgent = !self.waiting.is_empty();
     }
 
     pub(super) fn push(
@@ -45,6 +52,7 @@ impl Batch {
         self.lines.push(b'\n');
         let end = self.lines.len();
         self.count += 1;
+        self.urgent |= waiting.is_some();
         self.heard.extend(heard.map(|event| (end, event)));
         self.waiting.extend(waiting.map(|answer| Waiting { start, end, answer }));
     }
@@ -69,6 +77,7 @@ impl Batch {
         self.lines.clear();
         self.heard.clear();
         self.count = 0;
+        self.urgent = false;
     }
 
     /// The log took only the first `written` bytes. They become a batch of their own; whoever waited for more is told `error` and their lines

@@ -3,9 +3,10 @@
 use super::subscribers::QUEUE_MAX;
 use super::*;
 
+const KEEPING: Keeping = Keeping { group: Duration::from_millis(1), segment_bytes: SEGMENT_BYTES, keep: Duration::MAX };
+
 fn open(dir: &StateDir) -> Bus {
-    Bus::open(dir, Clock::manual(Timestamp(7)), Metrics::default(), Duration::from_millis(1), SEGMENT_BYTES)
-        .expect("the log opens")
+    Bus::open(dir, Clock::manual(Timestamp(7)), Metrics::default(), KEEPING).expect("the log opens")
 }
 
 fn bus() -> (tempfile::TempDir, StateDir, Bus) {
@@ -134,8 +135,7 @@ async fn a_log_that_refused_those_who_waited_recovers_although_nobody_emits() {
     let in_the_way = dir.logs().join("coordination-events.1970-01.1.ndjson");
     std::fs::create_dir_all(dir.logs()).expect("a place for logs");
     let clock = Clock::manual(Timestamp(7));
-    let bus = Bus::open(&dir, clock.clone(), Metrics::default(), Duration::from_millis(1), SEGMENT_BYTES)
-        .expect("the log opens");
+    let bus = Bus::open(&dir, clock.clone(), Metrics::default(), KEEPING).expect("the log opens");
     flushed(&bus).await;
     std::fs::create_dir_all(in_the_way.join("full")).expect("in the way");
     clock.advance(Duration::from_secs(40 * 86_400));
@@ -155,4 +155,45 @@ async fn a_log_that_refused_those_who_waited_recovers_although_nobody_emits() {
     let repaired: Vec<&str> = log.lines().filter(|line| line.contains("log.repaired")).collect();
     assert_eq!(repaired.len(), 1, "{log}");
     assert!(repaired[0].contains("\"unwritten\":1"), "{repaired:?}");
+}
+
+#[tokio::test]
+async fn who_can_wait_shares_a_flush_and_whoever_cannot_hurries_it() {
+    let temp = tempfile::tempdir().expect("a temporary directory");
+    let dir = StateDir::new(temp.path());
+    std::fs::create_dir_all(dir.logs()).expect("a place for logs");
+    let keeping = Keeping { group: Duration::from_secs(3_600), ..KEEPING };
+    let bus = Bus::open(&dir, Clock::manual(Timestamp(7)), Metrics::default(), keeping).expect("the log opens");
+    emit(&bus, Kind::ConfigApplied, 1);
+    let mut written = Box::pin(bus.written());
+    let early = tokio::time::timeout(Duration::from_millis(50), written.as_mut()).await;
+    assert!(early.is_err(), "others may come for an hour");
+    bus.hurry();
+    written.await.expect("on the disk");
+    emit(&bus, Kind::ConfigApplied, 2);
+    bus.flushed().await.expect("at once");
+}
+
+#[tokio::test]
+async fn events_are_kept_for_their_days_in_whole_segments() {
+    let temp = tempfile::tempdir().expect("a temporary directory");
+    let dir = StateDir::new(temp.path());
+    std::fs::create_dir_all(dir.logs()).expect("a place for logs");
+    let clock = Clock::manual(Timestamp(7));
+    let day = Duration::from_secs(86_400);
+    let keeping = Keeping { segment_bytes: 1, keep: day * 10, ..KEEPING };
+    let bus = Bus::open(&dir, clock.clone(), Metrics::default(), keeping).expect("the log opens");
+    for _ in 0..15 {
+        bus.emit(Kind::ConfigApplied, Map::new()).expect("taken");
+        bus.flushed().await.expect("on the disk");
+        clock.advance(day);
+    }
+    bus.emit(Kind::ConfigApplied, Map::new()).expect("taken");
+    bus.close().await.expect("closed");
+    let files = std::fs::read_dir(dir.logs()).expect("listed").flatten().map(|file| file.path());
+    let lines = files.map(|path| std::fs::read_to_string(path).expect("readable"));
+    let mut times: Vec<u64> = lines.filter_map(|lines| time_of(lines.trim().as_bytes())).collect();
+    times.sort_unstable();
+    let days: Vec<u64> = times.iter().map(|time| time / 86_400_000).collect();
+    assert_eq!(days, (4..16).collect::<Vec<u64>>(), "the day before the first that is kept stays with its segment");
 }

@@ -9,28 +9,59 @@ use serde_json::json;
 
 use super::batch::Batch;
 use super::subscribers::Delivered;
-use super::{Cause, Shared, data};
+use super::{Cause, Keeping, Shared, data};
 use crate::event::{Event, Kind};
 
 /// Between two tries of a log that takes no lines.
 const RETRY: Duration = Duration::from_secs(1);
+/// Between two looks for old segments.
+const SWEEP_MS: u64 = 86_400_000;
 /// So much is written without waiting for the group's time.
 const GROUP_BYTES: usize = 1024 * 1024;
 
 pub(super) struct Writer {
-    pub(super) shared: Arc<Shared>,
-    pub(super) log: SegmentLog,
-    pub(super) group: Duration,
+    shared: Arc<Shared>,
+    log: SegmentLog,
+    group: Duration,
+    keep: Duration,
+    /// When old segments are looked for next.
+    sweep_at: u64,
 }
 
 impl Writer {
+    pub(super) fn new(shared: Arc<Shared>, log: SegmentLog, keeping: Keeping) -> Self {
+        let Keeping { group, keep, .. } = keeping;
+        Self { shared, log, group, keep, sweep_at: 0 }
+    }
+
     pub(super) fn run(mut self) {
         let mut batch = Batch::default();
+        self.sweep();
         while self.gather(&mut batch) {
             self.commit(&mut batch);
+            self.sweep();
         }
         // What could not be written has nowhere else to go; `close` tells how much that is.
         self.shared.lock().lost = batch.count;
+    }
+
+    /// Removes what is older than is kept, once a day.
+    fn sweep(&mut self) {
+        let now = self.shared.clock.now().0;
+        if now < self.sweep_at {
+            return;
+        }
+        self.sweep_at = now.saturating_add(SWEEP_MS);
+        let kept = u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX);
+        match self.log.forget(now.saturating_sub(kept)) {
+            Ok(0) => {}
+            Ok(removed) => {
+                tracing::info!(removed, days = self.keep.as_secs() / 86_400, "old files of the event log were removed")
+            }
+            Err(error) => {
+                tracing::warn!(%error, "old files of the event log were not removed; check the rights of the directory")
+            }
+        }
     }
 
     /// Fills `batch`, after what is left of the last one; false once there is nothing more to do.
@@ -51,7 +82,7 @@ impl Writer {
                 }
                 (false, false) => *first_at.get_or_insert(now + self.group),
             };
-            let hurry = !failing && (pending.batch.is_awaited() || pending.batch.lines.len() >= GROUP_BYTES);
+            let hurry = !failing && (pending.batch.is_urgent() || pending.batch.lines.len() >= GROUP_BYTES);
             if hurry || pending.closing || now >= due {
                 break;
             }

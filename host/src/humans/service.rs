@@ -235,7 +235,7 @@ impl Service {
                     let mut transaction = Transaction::default();
                     store::put(&mut transaction, &kept)?;
                     self.handle.0.options.journal.commit_async(transaction).await?;
-                    self.handle.0.state().note(kept);
+                    self.handle.0.note(kept);
                 }
                 return Ok(false);
             }
@@ -309,7 +309,7 @@ impl Service {
                 Err(error) => return Err(error.into()),
             },
         }
-        let question = shared.state().note(kept);
+        let question = shared.note(kept);
         if let Some(word) = word {
             let told = json!({ "reason": word.as_str(), "ts": now, "question": *question });
             shared.options.feed.tell("human.changed", Audience::Readers, &told);

@@ -340,7 +340,11 @@ impl Handle {
     pub async fn is_over(&self, id: &str) -> bool {
         let options = &self.0.options;
         let of_task = || options.tasks.all().iter().any(|view| view.task.work_session.as_deref() == Some(id));
-        if self.0.state().open_in.contains_key(id) || of_task() {
+        let is_kept = {
+            let state = self.0.state();
+            state.open_in.contains_key(id) || state.held.values().any(|held| held == id)
+        };
+        if is_kept || of_task() {
             return false;
         }
         match options.monitor.session(id.to_owned()).await {

@@ -211,7 +211,7 @@ impl Driver {
         let job = Arc::new(job);
         self.known(job.clone());
         events.into_iter().for_each(|event| emit(&self.shared, event));
-        self.telling = Some((ticket, seq, Box::pin(self.shared.options.bus.flushed())));
+        self.telling = Some((ticket, seq, Box::pin(self.shared.options.bus.written())));
         for effect in effects {
             act(&self.shared, &job, effect).await;
         }
@@ -228,6 +228,7 @@ impl Driver {
 
     async fn finish_telling(&mut self) {
         if self.telling.is_some() {
+            self.shared.options.bus.hurry();
             told(&self.shared, &mut self.telling).await;
         }
     }

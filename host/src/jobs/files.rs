@@ -12,8 +12,10 @@ use chela_flow::Job;
 
 use crate::clock::Timestamp;
 
-/// Steps that follow each other are written together.
-const GATHER: Duration = Duration::from_millis(100);
+/// Steps that follow each other are written together; a flow that ends within this is one file, not two.
+const GATHER: Duration = Duration::from_secs(1);
+/// Whoever reads these files can wait; whoever commits cannot.
+const NICE: i32 = 10;
 
 pub(super) struct Files {
     shared: Arc<Shared>,
@@ -67,7 +69,17 @@ impl Files {
 }
 
 impl Shared {
+    /// Waits for further steps, or for the end.
+    fn gather(&self) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let gathered = self.wake.wait_timeout_while(waiting, GATHER, |waiting| !waiting.stopping);
+        drop(gathered.unwrap_or_else(PoisonError::into_inner));
+    }
+
     fn run(&self) {
+        if let Err(error) = rustix::process::nice(NICE) {
+            tracing::debug!(%error, "files of jobs are written in a hurry");
+        }
         let mut failing = false;
         loop {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,7 +89,7 @@ impl Shared {
             let stopping = waiting.stopping;
             drop(waiting);
             if !stopping {
-                std::thread::sleep(GATHER);
+                self.gather();
             }
             let jobs = std::mem::take(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner).jobs);
             for job in jobs.into_values() {

@@ -40,8 +40,12 @@ impl Handle {
         let mut state = self.0.state();
         let (mut open, mut ended) = (Vec::new(), Vec::new());
         for job in found.jobs {
+            if !job.status.is_terminal() {
+                open.push(job);
+                continue;
+            }
             state.note(&job);
-            if job.status.is_terminal() { ended.push(job) } else { open.push(job) }
+            ended.push(job);
         }
         drop(state);
         // A crash may have come before the file of its end.

@@ -14,10 +14,23 @@ const TOLD: &str = "told";
 const TOLD_ID: &str = "jobs";
 
 /// A job, and what its last step is told as.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Kept {
     job: Job,
     events: Vec<Event>,
+}
+
+/// A job whose events are in the log, and not worth reading.
+#[derive(Deserialize)]
+struct Bare {
+    job: Job,
+}
+
+/// A job with its events as it is written.
+#[derive(Serialize)]
+struct Keep<'a> {
+    job: &'a Job,
+    events: &'a [Event],
 }
 
 /// A run that nobody waits for any more.
@@ -57,15 +70,19 @@ pub struct Found {
 pub fn read(opened: &Opened) -> Result<Found, journal::Error> {
     let told = opened.get(TOLD, TOLD_ID)?.map(|record| journal::body::<ToldUpTo>(TOLD, &record)).transpose()?;
     let told = told.map_or(0, |told| told.seq);
-    let mut untold = Vec::new();
-    for record in opened.records_after(JOB, told)? {
-        untold.extend(journal::body::<Kept>(JOB, &record)?.events);
+    let (mut jobs, mut untold) = (Vec::new(), Vec::new());
+    for record in opened.records(JOB)? {
+        if record.seq > told {
+            let kept: Kept = journal::body(JOB, &record)?;
+            untold.extend(kept.events);
+            jobs.push(kept.job);
+        } else {
+            jobs.push(journal::body::<Bare>(JOB, &record)?.job);
+        }
     }
-    let jobs = opened.records(JOB)?;
-    let jobs = jobs.iter().map(|record| journal::body::<Kept>(JOB, record).map(|kept| kept.job));
     let late = opened.records(LATE)?;
     Ok(Found {
-        jobs: jobs.collect::<Result<_, _>>()?,
+        jobs,
         untold,
         late: late.iter().map(|record| journal::body(LATE, record)).collect::<Result<_, _>>()?,
         told,
@@ -75,12 +92,11 @@ pub fn read(opened: &Opened) -> Result<Found, journal::Error> {
 /// Reads a job that has ended. Not for an async thread.
 pub(super) fn get(journal: &journal::Handle, id: &str) -> Result<Option<Job>, journal::Error> {
     let found = journal.get(JOB, id)?;
-    found.map(|record| journal::body::<Kept>(JOB, &record).map(|kept| kept.job)).transpose()
+    found.map(|record| journal::body::<Bare>(JOB, &record).map(|kept| kept.job)).transpose()
 }
 
 pub(super) fn put(transaction: &mut Transaction, job: &Job, events: &[Event]) -> Result<(), journal::Error> {
-    let kept = Kept { job: job.clone(), events: events.to_vec() };
-    journal::put(transaction, JOB, &job.job_id, &kept)
+    journal::put(transaction, JOB, &job.job_id, &Keep { job, events })
 }
 
 pub(super) fn drop_job(transaction: &mut Transaction, id: &str) -> Result<(), journal::Error> {

@@ -82,11 +82,10 @@ pub(super) fn rebuild(options: &Options, mut found: Found) -> Result<(State, Opt
     for (path, runs) in files {
         let there = mend(&path, &runs).map_err(|cause| Error::Transcript { path, cause })?;
         for (run, steps) in runs {
-            let rows = rows::of_run(run, steps);
-            let count = rows
-                .iter()
-                .take_while(|row| row["__openclaw"]["id"].as_str().is_some_and(|id| there.contains(id)))
-                .count();
+            // Of most that wait nothing is there.
+            let rows = if there.is_empty() { Vec::new() } else { rows::of_run(run, steps) };
+            let is_there = |row: &&Value| row["__openclaw"]["id"].as_str().is_some_and(|id| there.contains(id));
+            let count = rows.iter().take_while(is_there).count();
             shown.insert(run.accepted.id.clone(), count);
             if run.ended.is_some() {
                 settle_one(&mut transaction, run.clone(), u32::try_from(steps.len()).unwrap_or(u32::MAX))?;
@@ -378,7 +377,7 @@ impl Handle {
             return Err(Error::Main(key.to_string()));
         }
         let session = self.get(key).ok_or_else(|| Error::NoSession(key.to_string()))?;
-        if self.running(key).is_some() || !self.waiting(key).is_empty() {
+        if self.running(key).is_some() || self.queued(key) > 0 {
             return Err(Error::Busy { session: key.to_string() });
         }
         let mut transaction = Transaction::default();
@@ -457,6 +456,9 @@ impl Handle {
 
     /// Tells whoever watches that a session has changed.
     pub(super) fn tell_session(&self, key: &SessionKey, reason: &str, run: Option<&str>) {
+        if !self.0.options.feed.is_heard() {
+            return;
+        }
         let payload = json!({
             "sessionKey": key.to_string(), "agentId": key.agent, "reason": reason, "runId": run,
             "ts": self.0.options.clock.now(), "session": self.row(key),
@@ -468,7 +470,7 @@ impl Handle {
     pub fn row(&self, key: &SessionKey) -> Option<Value> {
         let session = self.get(key)?;
         let running = self.running(key);
-        let waiting = self.waiting(key).len();
+        let waiting = self.queued(key);
         let last = session.last_run.as_ref();
         let status = match (&running, waiting, last.map(|last| last.status)) {
             (Some(_), ..) => "running",

@@ -92,6 +92,11 @@ impl Handle {
         self.0.state().places(key, self.0.options.clock.now())
     }
 
+    /// How many wait in a session.
+    pub fn queued(&self, key: &SessionKey) -> usize {
+        self.0.state().lanes.get(key).map_or(0, |lane| lane.waiting.len())
+    }
+
     /// The run that is under way in a session, since when.
     pub fn running(&self, key: &SessionKey) -> Option<(String, Timestamp)> {
         let state = self.0.state();

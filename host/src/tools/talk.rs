@@ -174,7 +174,7 @@ async fn send(options: &Options, call: &Call, send: Send) -> Result<Map<String, 
     }
     if wait == 0 {
         let key = SessionKey::parse(&begun.job.target_session_key).ok();
-        let ahead = key.map(|key| options.sessions.waiting(&key).len()).unwrap_or_default();
+        let ahead = key.map_or(0, |key| options.sessions.queued(&key));
         let state = if ahead == 0 { "running" } else { "queued" };
         return Ok(told(&begun, "accepted", json!({ "targetDisposition": state, "queued": ahead })));
     }

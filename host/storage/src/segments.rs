@@ -228,6 +228,24 @@ impl SegmentLog {
         flush_directory(&self.path).map_err(|cause| self.stop(cause))
     }
 
+    /// Removes segments from the beginning on whose lines are all from before a time; gives how many. The latest closed one stays, since the
+    /// active one is counted from it, and so does what another has named, with everything after it.
+    pub fn forget(&mut self, before: u64) -> io::Result<usize> {
+        let segments = self.catalogue.segments()?;
+        let mut removed = 0;
+        for (old, next) in segments.iter().zip(segments.iter().skip(1)) {
+            let is_ours = old.path.file_name().and_then(|name| name.to_str());
+            let is_ours = is_ours.is_some_and(|name| number_in(name, &self.catalogue.stem).is_some());
+            if !is_ours || !next.closed || self.catalogue.first_time(&next.path)? >= before {
+                break;
+            }
+            fs::remove_file(&old.path)?;
+            self.catalogue.first_times.remove(&old.path);
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
     fn check(&self) -> Result<(), LogError> {
         if self.broken { Err(LogError::Flush(io::Error::other("an earlier flush failed"))) } else { Ok(()) }
     }
@@ -287,6 +305,31 @@ mod tests {
     fn everything(dir: &Path) -> String {
         let segments = Catalogue::new(dir, "events", time_of).segments().expect("listed");
         segments.iter().map(|segment| fs::read_to_string(&segment.path).expect("readable")).collect()
+    }
+
+    #[test]
+    fn what_is_old_is_forgotten_in_whole_segments_and_the_others_keep_their_numbers() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut log = log(dir.path(), 8);
+        log.append(b"1 a\n2 b\n3 c\n4 d\n5 e\n6 f\n7 g\n8 h\n", 1).expect("appended");
+        assert_eq!(names(dir.path()).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(log.forget(3).expect("looked"), 0, "a line of the first is not older than its next one's first");
+        assert_eq!(log.forget(4).expect("looked"), 1);
+        assert_eq!(log.forget(1_000).expect("looked"), 1, "the latest closed one stays");
+        assert_eq!(names(dir.path()).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [3, 4]);
+        log.append(b"9 i\n", 1).expect("appended");
+        assert_eq!(everything(dir.path()), "5 e\n6 f\n7 g\n8 h\n9 i\n");
+        assert_eq!(names(dir.path()).last().map(|(number, _)| *number), Some(5));
+    }
+
+    #[test]
+    fn nothing_is_forgotten_behind_a_file_of_another() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::write(dir.path().join("events.old.ndjson"), "1 z\n").expect("written");
+        let mut log = log(dir.path(), 8);
+        log.append(b"2 b\n3 c\n4 d\n5 e\n6 f\n7 g\n", 1).expect("appended");
+        assert_eq!(log.forget(1_000).expect("looked"), 0);
+        assert!(everything(dir.path()).starts_with("1 z\n2 b\n"));
     }
 
     #[test]

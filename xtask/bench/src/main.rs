@@ -1,5 +1,6 @@
 //! Measures rooms of the host from inside, in a release build. `cargo xtask bench` calls it; progress goes to standard error.
 
+mod continuation;
 mod events;
 mod gateway;
 mod jobs;
@@ -21,6 +22,7 @@ fn main() -> Result<()> {
         Some("events") => events::run(&binary)?,
         Some("tasks") => tasks::run(&binary)?,
         Some("jobs") => jobs::run(&binary)?,
+        Some("continuation") => continuation::run(&binary)?,
         Some("traffic") => traffic::run(&binary)?,
         // Here the second argument is an address.
         Some("hold") => {

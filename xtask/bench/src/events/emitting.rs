@@ -82,7 +82,12 @@ fn open() -> Result<(tempfile::TempDir, Bus)> {
     let temp = tempfile::tempdir()?;
     let dir = StateDir::new(temp.path());
     std::fs::create_dir_all(dir.logs())?;
-    let bus = Bus::open(&dir, Clock::system(), Metrics::default(), Duration::from_millis(5), bus::SEGMENT_BYTES)?;
+    let bus = Bus::open(
+        &dir,
+        Clock::system(),
+        Metrics::default(),
+        bus::Keeping { group: Duration::from_millis(5), segment_bytes: bus::SEGMENT_BYTES, keep: Duration::MAX },
+    )?;
     Ok((temp, bus))
 }
 
