@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chela_flow::{Job, Rules, Status};
+use chela_flow::{Job, Kind, Rules, Status};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 use crate::bus::Bus;
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Language};
+use crate::id::AgentId;
 use crate::journal;
 use crate::layout::StateDir;
 use crate::metrics::Metrics;
@@ -167,6 +168,8 @@ struct State {
     open: HashMap<String, Arc<Open>>,
     /// How many of those each work session has.
     open_in: HashMap<String, usize>,
+    /// How many of those are sub-agents of each agent.
+    subagents: HashMap<String, usize>,
     /// Work sessions that something else keeps, by its id.
     held: HashMap<String, String>,
     /// Every job that is kept, by when it was made.
@@ -186,17 +189,19 @@ impl State {
         if let Some(work_session) = &job.work_session_id {
             *self.open_in.entry(work_session.clone()).or_default() += 1;
         }
+        if job.kind == Kind::Spawn {
+            *self.subagents.entry(chela_flow::agent_of(&job.session_key).to_owned()).or_default() += 1;
+        }
         self.open.insert(job.job_id.clone(), open);
     }
 
     fn close(&mut self, id: &str) {
-        let Some(open) = self.open.remove(id) else { return };
-        let Some(work_session) = open.now().work_session_id.clone() else { return };
-        if let Some(count) = self.open_in.get_mut(&work_session) {
-            *count -= 1;
-            if *count == 0 {
-                self.open_in.remove(&work_session);
-            }
+        let Some(job) = self.open.remove(id).map(|open| open.now()) else { return };
+        if let Some(work_session) = &job.work_session_id {
+            take_one(&mut self.open_in, work_session);
+        }
+        if job.kind == Kind::Spawn {
+            take_one(&mut self.subagents, chela_flow::agent_of(&job.session_key));
         }
     }
 
@@ -210,6 +215,16 @@ impl State {
         if let Some(work_session) = &job.work_session_id {
             self.conversations.insert(begin::pair_in(work_session, job), job.conversation_id.clone());
             self.chains.insert(job.chain.id.clone(), work_session.clone());
+        }
+    }
+}
+
+/// One fewer; what is none is not counted.
+fn take_one(counts: &mut HashMap<String, usize>, of: &str) {
+    if let Some(count) = counts.get_mut(of) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(of);
         }
     }
 }
@@ -291,12 +306,12 @@ impl Handle {
 
     /// How many sub-agents work for each agent that has some.
     pub fn subagents(&self) -> HashMap<String, usize> {
-        let mut found = HashMap::new();
-        for job in self.0.state().open.values().map(|open| open.now()).filter(|job| job.kind == chela_flow::Kind::Spawn)
-        {
-            *found.entry(chela_flow::agent_of(&job.session_key).to_owned()).or_default() += 1;
-        }
-        found
+        self.0.state().subagents.clone()
+    }
+
+    /// How many sub-agents work for an agent.
+    pub fn subagents_of(&self, agent: &AgentId) -> usize {
+        self.0.state().subagents.get(agent.as_ref()).copied().unwrap_or(0)
     }
 
     /// Waits until a job has ended.

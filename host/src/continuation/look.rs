@@ -26,18 +26,23 @@ impl Shared {
     }
 
     pub(super) fn look(&self, agent: &AgentId) -> Look {
-        self.look_in(agent, &self.surroundings())
+        let subagents = self.options.jobs.subagents_of(agent);
+        self.look_at(agent, self.options.sessions.occupied_by(agent), subagents)
     }
 
     pub(super) fn look_in(&self, agent: &AgentId, around: &Surroundings) -> Look {
         let occupied = around.occupied.get(agent).copied().unwrap_or_default();
+        self.look_at(agent, occupied, around.subagents.get(agent.as_ref()).copied().unwrap_or(0))
+    }
+
+    fn look_at(&self, agent: &AgentId, occupied: Occupied, subagents: usize) -> Look {
         let task = self.options.tasks.current(agent);
         let views = || self.options.tasks.of(agent).unwrap_or_default();
         Look {
             running: occupied.running > 0,
             by_person: occupied.person_runs.is_some(),
             waiting: occupied.waiting,
-            subagents: around.subagents.get(agent.as_ref()).copied().unwrap_or(0),
+            subagents,
             waits_for_person: task.is_none() && views().iter().any(|view| waits_for_person(view)),
             task: task.map(|view| self.facts(&view)),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 
 use super::Handle;
-use super::lanes::{Live, State};
+use super::lanes::{Lane, Live, State};
 use super::record::{Ended, OriginKind, Step};
 use crate::clock::Timestamp;
 use crate::id::AgentId;
@@ -62,6 +62,21 @@ pub struct Occupied {
     pub person: Option<u64>,
 }
 
+impl Occupied {
+    fn add(&mut self, lane: &Lane) {
+        self.running += usize::from(lane.running.is_some());
+        self.waiting += lane.waiting.len();
+        let running = lane.running.iter().map(|live| (live, true));
+        for (live, runs) in running.chain(lane.waiting.iter().map(|live| (live, false))) {
+            let accepted = &live.run.accepted;
+            if accepted.origin.kind == OriginKind::ExternalUser {
+                self.person = self.person.max(Some(accepted.order));
+                self.person_runs = self.person_runs.max(runs.then_some(accepted.order));
+            }
+        }
+    }
+}
+
 impl State {
     /// Whether anything of an agent runs or waits, its sub-agents aside.
     pub(super) fn is_occupied(&self, agent: &AgentId) -> bool {
@@ -86,19 +101,17 @@ impl Handle {
         let state = self.0.state();
         let mut found: std::collections::HashMap<AgentId, Occupied> = std::collections::HashMap::new();
         for (key, lane) in state.lanes.iter().filter(|(key, _)| !key.is_subagent()) {
-            let of_agent = found.entry(key.agent.clone()).or_default();
-            of_agent.running += usize::from(lane.running.is_some());
-            of_agent.waiting += lane.waiting.len();
-            for (live, runs) in
-                lane.running.iter().map(|live| (live, true)).chain(lane.waiting.iter().map(|live| (live, false)))
-            {
-                let accepted = &live.run.accepted;
-                if accepted.origin.kind == OriginKind::ExternalUser {
-                    of_agent.person = of_agent.person.max(Some(accepted.order));
-                    of_agent.person_runs = of_agent.person_runs.max(runs.then_some(accepted.order));
-                }
-            }
+            found.entry(key.agent.clone()).or_default().add(lane);
         }
+        found
+    }
+
+    /// What goes on in the lanes of one agent.
+    pub fn occupied_by(&self, agent: &AgentId) -> Occupied {
+        let state = self.0.state();
+        let mut found = Occupied::default();
+        let of_agent = |key: &SessionKey| key.agent == *agent && !key.is_subagent();
+        state.lanes.iter().filter(|(key, _)| of_agent(key)).for_each(|(_, lane)| found.add(lane));
         found
     }
 
