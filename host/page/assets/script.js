@@ -253,9 +253,9 @@
   const openDialog = () => {
     const dialog = by("dialog");
     if (!dialog?.open) return;
-    dialog.close();
+    dialog.removeAttribute("open");
     dialog.showModal();
-    dialog.addEventListener("cancel", (event) => { event.preventDefault(); location.replace(dialog.dataset.close); });
+    dialog.addEventListener("close", () => location.replace(dialog.dataset.close));
   };
 
   // The board: cards are dragged to where they may go, and opened by a double click.

@@ -29,12 +29,12 @@ struct Sent {
 }
 
 impl Sent {
-    async fn read(context: &Context, request: Request) -> Result<Self, Response> {
+    async fn read(context: &Context, request: Request) -> Result<Self, Box<Response>> {
         let caller = Caller::of(&request);
         let (head, body) = request.into_parts();
         match Form::read(context, body).await {
             Ok(form) => Ok(Self { caller, form, head }),
-            Err(refusal) => Err(answer_refused(context, &head, &refusal, None, "/").await),
+            Err(refusal) => Err(Box::new(answer_refused(context, &head, &refusal, None, "/").await)),
         }
     }
 
@@ -72,7 +72,7 @@ async fn answer_refused(
 pub(super) async fn answer(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
     let sent = match Sent::read(&context, request).await {
         Ok(sent) => sent,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let text = sent.form.written("answer");
     let done = humans::answer_as(&context, &sent.caller, id, text, "hub").await;
@@ -83,7 +83,7 @@ pub(super) async fn answer(State(context): State<Context>, Named(id): Named<Stri
 pub(super) async fn category(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
     let sent = match Sent::read(&context, request).await {
         Ok(sent) => sent,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let by = sent.caller.name.clone();
     let done = monitor::override_as(&context, &sent.caller, id, sent.form.text("category"), by).await;
@@ -112,7 +112,7 @@ fn task_as_seen(context: &Context, id: &str, seen: Option<&str>) -> Result<std::
 pub(super) async fn move_task(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
     let sent = match Sent::read(&context, request).await {
         Ok(sent) => sent,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let done = moved(&context, &id, &sent).await;
     let from_dialog = sent.back().contains("dialog=");
@@ -202,7 +202,7 @@ fn args_of(value: Value) -> Map<String, Value> {
 pub(super) async fn steps(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
     let sent = match Sent::read(&context, request).await {
         Ok(sent) => sent,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let done = changed_steps(&context, &id, &sent).await;
     let next = sent.back().to_owned();
@@ -227,7 +227,7 @@ async fn changed_steps(context: &Context, id: &str, sent: &Sent) -> Result<(), R
 pub(super) async fn note(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
     let sent = match Sent::read(&context, request).await {
         Ok(sent) => sent,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let done = match task_as_seen(&context, &id, None) {
         Ok(view) => {
@@ -253,7 +253,7 @@ fn chat_session(context: &Context, form: &Form) -> Result<SessionKey, Refusal> {
 pub(super) async fn send(State(context): State<Context>, request: Request) -> Response {
     let sent = match Sent::read(&context, request).await {
         Ok(sent) => sent,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let done = said(&context, &sent).await;
     let next = sent.back().to_owned();
@@ -272,7 +272,7 @@ async fn said(context: &Context, sent: &Sent) -> Result<(), Refusal> {
 pub(super) async fn abort(State(context): State<Context>, request: Request) -> Response {
     let sent = match Sent::read(&context, request).await {
         Ok(sent) => sent,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let done = match chat_session(&context, &sent.form) {
         Ok(session) => {
