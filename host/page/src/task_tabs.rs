@@ -28,14 +28,21 @@ pub(crate) fn timeline(shell: &Shell, view: &TaskDetail) -> Markup {
     }
 }
 
-pub(crate) fn conversation(shell: &Shell, turns: &[Bubble], total: usize, next: Option<&str>, later: bool) -> Markup {
+pub(crate) fn conversation(shell: &Shell, view: &TaskDetail, turns: &[Bubble], total: usize, pages: Markup) -> Markup {
     let words = shell.words();
     html! {
         h2 { (words.conversation) " " span.small { (total) } }
         @if turns.is_empty() { (empty(words.no_turns, None)) }
-        ol.bubbles { @for one in turns { (bubble(shell, one)) } }
-        (pages(shell, next, later))
+        ol.bubbles { @for one in turns { (bubble(shell, &once(view, one))) } }
+        (pages)
     }
+}
+
+/// The question that stands at the head of the page is not asked a second time below.
+fn once(view: &TaskDetail, one: &Bubble) -> Bubble {
+    let shown = view.question.as_ref().map(|card| &card.id);
+    let question = one.question.clone().filter(|card| Some(&card.id) != shown);
+    Bubble { question, ..one.clone() }
 }
 
 pub(crate) fn events(shell: &Shell, events: &Indexed<Vec<EventRow>>, next: Option<&str>, later: bool) -> Markup {
