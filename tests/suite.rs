@@ -22,6 +22,8 @@ mod cases {
     mod gateway_runs;
     mod guide;
     mod health;
+    mod hub_browser;
+    mod hub_door;
     mod human_answers;
     mod human_crash;
     mod human_flow;

@@ -6,6 +6,7 @@ mod adopt;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chela_storage::{DirLock, LockError};
@@ -21,9 +22,10 @@ use crate::clock::Clock;
 use crate::config::{Listen, Starter};
 use crate::continuation;
 use crate::dialogues;
-use crate::edge::{self, Audit, Context, Limiters, Listener, Phase, Presence, Shared};
+use crate::edge::{self, Audit, Codes, Context, Limiters, Listener, Phase, Presence, Shared};
 use crate::event::{Event, Kind};
 use crate::feed::Feed;
+use crate::hub;
 use crate::humans;
 use crate::jobs;
 use crate::journal;
@@ -32,7 +34,7 @@ use crate::metrics::Metrics;
 use crate::models;
 use crate::monitor;
 use crate::plugins;
-use crate::port::PerPort;
+use crate::port::{PerPort, Port};
 use crate::results;
 use crate::run::{Addresses, RunFile};
 use crate::sessions;
@@ -115,6 +117,7 @@ pub struct App {
     humans: humans::Handle,
     agents: agents::Handle,
     continuation: continuation::Handle,
+    codes: Arc<Codes>,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
     sockets: TaskTracker,
@@ -340,6 +343,18 @@ impl App {
         );
         services.spawn("what keeps agents at work", looking);
 
+        let hub = hub::Handle::new(hub::Options {
+            clock: clock.clone(),
+            settings: settings.clone(),
+            monitor: monitor.clone(),
+            tasks: tasks.clone(),
+            sessions: sessions.clone(),
+            jobs: jobs.clone(),
+            dialogues: dialogues.clone(),
+            humans: humans.clone(),
+            continuation: continuation.clone(),
+        });
+        let codes = Arc::new(Codes::default());
         let (phase, phase_seen) = watch::channel(Phase::Ready);
         let (changes, sockets) = (TaskTracker::new(), TaskTracker::new());
         let context = Context::new(Shared {
@@ -357,6 +372,8 @@ impl App {
             humans: humans.clone(),
             agents: agents.clone(),
             continuation: continuation.clone(),
+            hub,
+            codes: codes.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             metrics,
@@ -396,6 +413,7 @@ impl App {
             humans,
             agents,
             continuation,
+            codes,
             phase,
             changes,
             sockets,
@@ -411,6 +429,14 @@ impl App {
         }
         tracing::info!(dir = %app.dir.path().display(), addresses = %json!(addresses), "ready");
         Ok(app)
+    }
+
+    /// A link to the hub that signs its owner in, once; none where the hub is off.
+    pub fn hub_link(&self) -> Option<String> {
+        let address = (*self.addresses.get(Port::Hub))?;
+        let name = self.settings.current().tokens.owner_name();
+        let code = self.codes.mint(name, self.clock.elapsed())?;
+        Some(format!("http://{address}/login?code={code}"))
     }
 
     pub fn addresses(&self) -> Addresses {

@@ -16,6 +16,7 @@ mod gateway;
 mod fuzz;
 mod guard;
 mod health;
+mod hub;
 mod humans;
 mod jobs;
 mod keys;
@@ -56,6 +57,7 @@ pub use audit::Audit;
 pub use error::Refusal;
 pub use frame::{ErrorShape, Request, Response};
 pub use gateway::{Presence, announce};
+pub use hub::Codes;
 pub use limiter::Limiters;
 pub use listener::{Listener, bind, connections_share};
 pub use methods::{LastHealth, methods};
@@ -92,6 +94,9 @@ pub struct Shared {
     pub humans: crate::humans::Handle,
     pub agents: crate::agents::Handle,
     pub continuation: crate::continuation::Handle,
+    pub hub: crate::hub::Handle,
+    /// Links that sign in once.
+    pub codes: Arc<Codes>,
     pub bus: Bus,
     pub clock: Clock,
     pub metrics: Metrics,

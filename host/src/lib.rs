@@ -41,6 +41,7 @@ pub mod agents;
 pub mod continuation;
 
 // 4 edges
+pub mod hub;
 pub mod edge;
 pub mod client;
 pub mod app;

@@ -3,6 +3,7 @@
 //! is taken up and never destroyed. Never: decides whether a tool may be called.
 
 mod archive;
+mod board;
 mod edits;
 mod file;
 mod machine;
@@ -33,6 +34,7 @@ use crate::results::Keep;
 use crate::session_key::SessionKey;
 use crate::settings;
 
+pub use board::Placed;
 pub use machine::Refused;
 pub use milestones::ListError;
 pub use plans::PlanError;

@@ -261,13 +261,16 @@ fn a_mistyped_agent_is_not_talked_to_as_somebody_else() {
 }
 
 #[test]
-fn serve_json_prints_the_run_file_when_ready() {
+fn serve_json_prints_the_run_file_and_a_link_to_the_hub_when_ready() {
     let dir = TestDir::empty();
     let mut serving = Binary::spawn(&dir, &["--gateway", "0", "--monitor", "0", "--hub", "0", "--json"]);
     serving.wait_until_ready();
     let run = serving.run_file();
-    let ended = serving.terminate();
-    assert_eq!(ended.json(), serde_json::to_value(run).expect("JSON"));
+    let hub = run.addresses.hub.expect("the hub listens");
+    let mut said = serving.terminate().json();
+    let link = said.as_object_mut().expect("an object").remove("hubLink").expect("a link");
+    assert!(link.as_str().expect("a text").starts_with(&format!("http://{hub}/login?code=")), "{link}");
+    assert_eq!(said, serde_json::to_value(run).expect("JSON"), "the link is in no file");
 }
 
 #[test]

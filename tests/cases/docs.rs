@@ -26,6 +26,8 @@ fn every_route_and_method_is_documented_with_its_scope() {
             Access::PerMethod => "scope by method".to_owned(),
             Access::Needs(scope) => format!("`{scope}`"),
             Access::Watching => "watching".to_owned(),
+            Access::Page(chela::scope::Scope::Read) => "| page |".to_owned(),
+            Access::Page(_) => "| form |".to_owned(),
         };
         let listeners: Vec<&str> = route.ports.iter().map(|port| port.as_str()).collect();
         let listeners = if route.ports.len() == Port::ALL.len() { "all".into() } else { listeners.join(", ") };

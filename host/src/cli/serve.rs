@@ -74,7 +74,11 @@ impl Serve {
         if let Some(adopted) = adopted {
             document["adopted"] = json!(adopted);
         }
-        output.show(&document, || welcome(dir, &app));
+        let link = app.hub_link();
+        if let Some(link) = &link {
+            document["hubLink"] = json!(link);
+        }
+        output.show(&document, || welcome(dir, &app, link));
         until_stopped(app, dir, signals, level).await
     }
 }
@@ -134,13 +138,14 @@ fn adoption(adopted: &Adopted) -> String {
     format!("{text}\n{}\n", table(&rows))
 }
 
-fn welcome(dir: &StateDir, app: &App) -> String {
+fn welcome(dir: &StateDir, app: &App, link: Option<String>) -> String {
     let settings = app.settings().current();
     let team: Vec<&str> = settings.config.agents.list.iter().map(|agent| agent.display_name()).collect();
     let row = |name: &str, value: String| vec![format!("  {name}"), value];
     let shown = |address: &Option<SocketAddr>| address.map_or("off".into(), |at| format!("http://{at}"));
     let mut rows: Vec<Vec<String>> =
         app.addresses().iter().map(|(port, address)| row(port.as_str(), shown(address))).collect();
+    rows.extend(link.map(|link| row("sign in", format!("{link} (once, within an hour)"))));
     let state = dir.path().display();
     let news = if app.created_config() { " (new; change it while this runs)" } else { "" };
     rows.extend([

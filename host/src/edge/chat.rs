@@ -301,7 +301,11 @@ struct ChatAbort {
 }
 
 /// Ends what runs or waits, on a person's word: nothing is continued until a person speaks again.
-async fn stop(context: &Context, session: &SessionKey, run: Option<&str>) -> Result<Vec<String>, ErrorShape> {
+pub(super) async fn stop(
+    context: &Context,
+    session: &SessionKey,
+    run: Option<&str>,
+) -> Result<Vec<String>, ErrorShape> {
     context.continuation.aborted(session).await.map_err(Error::from)?;
     Ok(context.sessions.abort(session, run).await?)
 }

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::error::Refused;
 use super::limiter::{self, Limiter, WRONG_TOKENS};
-use super::{Access, Context, Refusal, health, origin};
+use super::{Access, Context, Refusal, health, hub, origin};
 use crate::metrics;
 use crate::port::Port;
 use crate::scope::Scope;
@@ -125,6 +125,9 @@ pub(super) async fn authorise(
             }
             next.run(request).await
         }
+        Err(Refusal::TokenMissing) if matches!(access, Access::Page(_)) => {
+            hub::redirect_to_login(&request).unwrap_or_else(|| Refusal::TokenMissing.into_response())
+        }
         Err(refusal) => refusal.into_response(),
     };
     response.extensions_mut().insert(Matched(path));
@@ -141,9 +144,12 @@ fn may_use(context: &Context, access: Access, port: Port, request: &Request) -> 
         Access::Watching if open_reads() => return Ok(None),
         Access::Watching => Some(Scope::Read),
         Access::PerMethod => None,
-        Access::Needs(scope) => Some(scope),
+        Access::Needs(scope) | Access::Page(scope) => Some(scope),
     };
-    let principal = authenticate(context, &context.settings.current(), request)?;
+    let principal = match hub::signed_in(context, port, request)? {
+        Some(principal) => principal,
+        None => authenticate(context, &context.settings.current(), request)?,
+    };
     match needed {
         Some(needed) if !principal.scope.holds(needed) => Err(Refusal::ScopeMissing { needed }),
         _ => Ok(Some(principal)),
@@ -155,6 +161,12 @@ pub(super) fn authenticate(context: &Context, settings: &Settings, request: &Req
     let token = presented_token(request.headers(), request.uri().path()).ok_or(Refusal::TokenMissing)?;
     let wrong = &context.limiters.wrong_tokens;
     check_token(&settings.tokens, wrong, token, client_of(request), context.clock.elapsed())
+}
+
+/// Whose token this is, for a form.
+pub(super) fn check_presented(context: &Context, token: &[u8], client: Client) -> Result<Principal, Refusal> {
+    let settings = context.settings.current();
+    check_token(&settings.tokens, &context.limiters.wrong_tokens, token, client, context.clock.elapsed())
 }
 
 fn check_token(

@@ -253,7 +253,19 @@ async fn answer_one(
         return Err(bad(&unknown.chars().take(64).collect::<String>(), "there is no such field".into()));
     }
     let text = fields.get("answer").and_then(Value::as_str).ok_or_else(|| bad("answer", "must be a text".into()))?;
-    let given = humans::Given { text: text.to_owned(), by: caller.name.clone(), via: "api", chat: None };
+    let question = answer_as(&context, &caller, id, text.to_owned(), "api").await?;
+    Ok(Json(json!(*question)))
+}
+
+/// Answers a question for a person; the change is in the audit log before it is made.
+pub(super) async fn answer_as(
+    context: &Context,
+    caller: &Caller,
+    id: String,
+    text: String,
+    via: &'static str,
+) -> Result<Arc<Question>, Refusal> {
+    let given = humans::Given { text, by: caller.name.clone(), via, chat: None };
     let (told, outcome) = tokio::sync::oneshot::channel();
     let humans = context.humans.clone();
     let work = async move {
@@ -262,9 +274,9 @@ async fn answer_one(
         drop(told.send(done));
         audited
     };
-    let changed = change(&context, &caller, "human.answer", work).await;
+    let changed = change(context, caller, "human.answer", work).await;
     match (outcome.await, changed) {
-        (Ok(Ok(question)), _) => Ok(Json(json!(*question))),
+        (Ok(Ok(question)), _) => Ok(question),
         (Ok(Err(error)), _) => Err(refusal_of(&error)),
         (Err(_), Err(error)) => Err(Refusal::Unavailable { said: error.message }),
         (Err(_), Ok(_)) => Err(Refusal::Unavailable { said: "the answer was cut off".into() }),

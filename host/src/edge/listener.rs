@@ -122,9 +122,12 @@ impl Server {
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(Duration::from_millis(limits.write_timeout_ms)));
-        let router = self.router.clone();
+        let (router, port) = (self.router.clone(), self.port);
         let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(Client(client));
+            if port == Port::Hub {
+                alias(&mut request);
+            }
             router.clone().oneshot(request.map(axum::body::Body::new))
         });
         let connection = hyper::server::conn::http1::Builder::new()
@@ -163,6 +166,15 @@ impl Server {
         self.cut_off.cancel();
         self.held.wait().await;
         self.turned_away.wait().await;
+    }
+}
+
+/// `/api/proxy/…` of the old hub is `/api/…`.
+fn alias<B>(request: &mut hyper::Request<B>) {
+    let path = request.uri().path_and_query().map_or("", |path| path.as_str());
+    let own = path.strip_prefix("/api/proxy/").and_then(|rest| format!("/api/{rest}").parse().ok());
+    if let Some(own) = own {
+        *request.uri_mut() = own;
     }
 }
 

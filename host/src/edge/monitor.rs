@@ -140,6 +140,7 @@ pub(super) fn sessions_query(given: &Given, table: &[Category]) -> Result<Sessio
         categories: given.categories(table)?,
         sub_tags: given.list(Param::SubTag)?,
         thread_states: given.thread_states()?,
+        participants: Vec::new(),
         text: given.text()?,
         cursor: given.session_cursor()?,
         limit: given.limit()?,
@@ -176,27 +177,39 @@ async fn set_category(State(context): State<Context>, Named(id): Named<String>, 
         return Err(bad("collabCategory", "missing; give a category, or null to take the override back".into()));
     }
     let asked: CategoryChange = serde_json::from_value(value).map_err(|error| bad("body", error.to_string()))?;
-    if let Some(key) = &asked.collab_category {
-        check_category(&context.settings.current().config.categories, "collabCategory", key)?;
-    }
     if asked.updated_by.as_ref().is_some_and(|by| by.is_empty() || by.chars().count() > 128) {
         return Err(bad("updatedBy", "a name has 1 to 128 characters".into()));
     }
+    let by = asked.updated_by.unwrap_or_else(|| caller.name.clone());
+    override_as(&context, &caller, id.clone(), asked.collab_category, by).await?;
+    session_of(&context, &id).await.map(Json)
+}
+
+/// Says which category a work session has, or takes that back; the change is in the audit log before it is made.
+pub(super) async fn override_as(
+    context: &Context,
+    caller: &Caller,
+    id: String,
+    category: Option<String>,
+    by: String,
+) -> Result<(), Refusal> {
+    if let Some(key) = &category {
+        check_category(&context.settings.current().config.categories, "collabCategory", key)?;
+    }
     let (monitor, session) = (context.monitor.clone(), id.clone());
-    let by = asked.updated_by.or_else(|| Some(caller.name.clone()));
     // What was refused, and why, is for the answer; the audit only needs that it was.
     let (told, outcome) = tokio::sync::oneshot::channel();
     let work = async move {
-        let done = monitor.override_category(session, asked.collab_category, by).await;
+        let done = monitor.override_category(session, category, Some(by)).await;
         let audited = done.as_ref().map(|()| json!({})).map_err(|error| ErrorShape::unavailable(error.to_string()));
         drop(told.send(done));
         audited
     };
-    let changed = change(&context, &caller, "work-sessions.category", work).await;
+    let changed = change(context, caller, "work-sessions.category", work).await;
     match (changed, outcome.await) {
         (_, Ok(Err(error))) => Err(override_refused(error, &id)),
         (Err(error), _) => Err(Refusal::Unavailable { said: error.message }),
-        (Ok(_), _) => session_of(&context, &id).await.map(Json),
+        (Ok(_), _) => Ok(()),
     }
 }
 

@@ -20,6 +20,8 @@ pub enum Access {
     /// Any token; what it carries is checked by the method it calls.
     PerMethod,
     Needs(Scope),
+    /// Like `Needs`, for people: whoever is not signed in is asked to.
+    Page(Scope),
     /// Like `Needs(Scope::Read)`, but open to this machine on the monitor's own port where the configuration says so.
     Watching,
 }

@@ -57,7 +57,7 @@ async fn invoke(State(context): State<Context>, request: HttpRequest) -> Result<
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+pub(super) enum Failure {
     #[error(transparent)]
     Tool(Error),
     #[error("{0}")]
@@ -65,7 +65,7 @@ enum Failure {
 }
 
 /// Calls a tool; a change is in the audit log before it is made.
-async fn invoked(context: &Context, caller: &Caller, call: Call) -> Result<Map<String, Value>, Failure> {
+pub(super) async fn invoked(context: &Context, caller: &Caller, call: Call) -> Result<Map<String, Value>, Failure> {
     if context.tools.reads(&call.tool) {
         return context.tools.invoke(call).await.map_err(Failure::Tool);
     }

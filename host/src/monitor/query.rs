@@ -72,6 +72,8 @@ pub struct SessionsQuery {
     pub categories: Vec<String>,
     pub sub_tags: Vec<String>,
     pub thread_states: Vec<ThreadState>,
+    /// Any of these takes part.
+    pub participants: Vec<String>,
     pub text: Option<String>,
     pub cursor: Option<String>,
     pub limit: usize,

@@ -68,6 +68,18 @@ impl Tokens {
         found.cloned()
     }
 
+    /// What only we, and whoever holds the token of `name`, can make of a text; and whose that is.
+    pub fn seal(&self, name: &str, text: &str) -> Option<(Principal, blake3::Hash)> {
+        let (principal, token) = self.list.iter().find(|(principal, _)| principal.name == name)?;
+        let key = blake3::derive_key("chela 2026 sign-in of a browser", token.as_bytes());
+        Some((principal.clone(), blake3::keyed_hash(&key, text.as_bytes())))
+    }
+
+    /// The name of who holds the owner's token.
+    pub fn owner_name(&self) -> &'static str {
+        OWNER
+    }
+
     /// The owner's token, for `chela token`.
     pub fn owner(&self) -> &str {
         self.list.first().map_or("", |(_, token)| token)

@@ -166,7 +166,9 @@ pub(super) fn fits(found: &Found, query: &SessionsQuery) -> bool {
     let states = ThreadState::ALL.iter().zip(found.session.thread_states);
     let of_state = query.thread_states.is_empty()
         || states.into_iter().any(|(state, count)| count > 0 && query.thread_states.contains(state));
-    of_status && of_role && of_type && of_category && of_tag && of_state
+    let of_agent = query.participants.is_empty()
+        || query.participants.iter().any(|name| found.session.participants.contains(name));
+    of_status && of_role && of_type && of_category && of_tag && of_state && of_agent
 }
 
 pub(super) fn found(row: &Row<'_>, now: u64) -> rusqlite::Result<Found> {

@@ -1,0 +1,305 @@
+// Keeps a page live: hears what is stale, fetches those fragments, and puts in what has changed.
+// Keeps true: a field that somebody types in is never touched; nothing typed is lost; at most ten fetches a second.
+"use strict";
+(() => {
+  const ROUND_MS = 100;
+  const body = document.body;
+  const by = (id) => document.getElementById(id);
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const announce = (text) => { by("announce").textContent = text; };
+
+  // Times, in the reader's zone and language.
+  const lang = document.documentElement.lang;
+  const relative = new Intl.RelativeTimeFormat(lang, { numeric: "auto" });
+  const absolute = new Intl.DateTimeFormat(lang, { dateStyle: "medium", timeStyle: "short" });
+  const ago = (at) => {
+    const seconds = Math.round((at - Date.now()) / 1000), size = Math.abs(seconds);
+    if (size < 60) return relative.format(seconds, "second");
+    if (size < 3600) return relative.format(Math.round(seconds / 60), "minute");
+    if (size < 86400) return relative.format(Math.round(seconds / 3600), "hour");
+    if (size < 30 * 86400) return relative.format(Math.round(seconds / 86400), "day");
+    return absolute.format(at);
+  };
+  const tellTimes = (within = document) => {
+    for (const one of all("time[datetime]", within)) {
+      const at = Date.parse(one.getAttribute("datetime"));
+      if (Number.isNaN(at)) continue;
+      const text = ago(at);
+      if (one.textContent !== text) one.textContent = text;
+      one.title = absolute.format(at);
+    }
+  };
+
+  // Fields.
+  const isField = (node) => node.matches?.("input:not([type=hidden]), textarea, select");
+  const isDirty = (field) => {
+    if (field.nodeName === "SELECT") return [...field.options].some((option) => option.selected !== option.defaultSelected) && field === document.activeElement;
+    if (field.type === "checkbox") return field.checked !== field.defaultChecked;
+    return field.value !== field.defaultValue;
+  };
+  const holdsTyped = (node) => node.nodeType === 1 && [node, ...all("input, textarea", node)].some((one) => isField(one) && one.type !== "search" && isDirty(one));
+
+  // What is typed survives a reload.
+  const draftKey = (field) => field.id && "draft:" + location.pathname + "#" + field.id;
+  const keepsDraft = (field) => isField(field) && field.form?.method === "post" && ["TEXTAREA", "INPUT"].includes(field.nodeName) && field.type !== "password" && field.type !== "checkbox";
+  const saveDraft = (field) => {
+    const key = keepsDraft(field) && draftKey(field);
+    if (!key) return;
+    try {
+      if (field.value && field.value !== field.defaultValue) sessionStorage.setItem(key, field.value.slice(0, 200000));
+      else sessionStorage.removeItem(key);
+    } catch { /* a full or forbidden store keeps nothing, and the field still does */ }
+  };
+  const restoreDrafts = (within = document) => {
+    for (const field of all("input, textarea", within)) {
+      const key = keepsDraft(field) && draftKey(field);
+      let text = null;
+      try { text = key && sessionStorage.getItem(key); } catch { return; }
+      if (text && !isDirty(field)) field.value = text;
+    }
+  };
+  const dropDrafts = (form) => {
+    for (const field of all("input, textarea", form)) {
+      try { sessionStorage.removeItem(draftKey(field)); } catch { return; }
+    }
+  };
+
+  // Morphing: what is there becomes what was fetched, with as little change as can be.
+  const keyOf = (node) => node.nodeType === 1 ? node.getAttribute("data-key") || node.id || null : null;
+  const morph = (have, want) => {
+    if (have.nodeType !== want.nodeType || have.nodeName !== want.nodeName) { have.replaceWith(want); return; }
+    if (have.nodeType !== 1) { if (have.nodeValue !== want.nodeValue) have.nodeValue = want.nodeValue; return; }
+    if (have.nodeName === "TIME" && have.getAttribute("datetime") === want.getAttribute("datetime")) return;
+    if (have.hasAttribute("data-keep") && !have.parentNode.hidden) return;
+    if (isField(have) && (have === document.activeElement || isDirty(have))) return;
+    const stays = have.nodeName === "DETAILS" ? ["open"] : have.matches(".column, .card") ? ["class"] : [];
+    for (const { name, value } of [...want.attributes]) if (!stays.includes(name) && have.getAttribute(name) !== value) have.setAttribute(name, value);
+    for (const { name } of [...have.attributes]) if (!stays.includes(name) && !want.hasAttribute(name)) have.removeAttribute(name);
+    if (have.matches(".said") && !want.firstChild) return;
+    if (have.nodeName === "TEXTAREA") { if (have.defaultValue !== want.defaultValue) have.defaultValue = want.defaultValue; return; }
+    morphChildren(have, want);
+  };
+  const morphChildren = (have, want) => {
+    const keyed = new Map();
+    for (const child of have.children) { const key = keyOf(child); if (key) keyed.set(key, child); }
+    let at = have.firstChild;
+    for (const next of [...want.childNodes]) {
+      const key = keyOf(next), known = key && keyed.get(key);
+      if (known) {
+        keyed.delete(key);
+        if (known === at) at = at.nextSibling; else have.insertBefore(known, at);
+        morph(known, next);
+      } else if (!key && at && !keyOf(at) && at.nodeName === next.nodeName) {
+        const following = at.nextSibling;
+        morph(at, next);
+        at = following;
+      } else {
+        have.insertBefore(next, at);
+      }
+    }
+    while (at) { const following = at.nextSibling; drop(at); at = following; }
+  };
+  // What holds something that was typed stays, and says that it is over.
+  const drop = (node) => {
+    if (!holdsTyped(node)) { node.remove(); return; }
+    if (node.hasAttribute("data-gone")) return;
+    node.setAttribute("data-gone", "");
+    const said = document.createElement("p");
+    said.className = "notice";
+    said.setAttribute("role", "status");
+    said.textContent = body.dataset.gone;
+    node.prepend(said);
+    for (const button of all("button", node)) button.disabled = true;
+  };
+
+  // Fetching what is stale.
+  const stale = new Set();
+  const tags = new Map();
+  let last = 0, timer = 0, fetching = false;
+  const fragments = () => all("[data-live]").filter((one) => one.id);
+  const markStale = (topics) => {
+    for (const one of fragments()) {
+      const own = one.dataset.live.split(" ");
+      if (!topics || own.some((topic) => topics.includes(topic))) stale.add(one.id);
+    }
+    plan();
+  };
+  const plan = () => {
+    if (timer || fetching || !stale.size || document.hidden) return;
+    timer = setTimeout(refresh, Math.max(0, last + ROUND_MS - Date.now()));
+  };
+  const refresh = async () => {
+    timer = 0;
+    const ids = [...stale].sort();
+    stale.clear();
+    fetching = true;
+    last = Date.now();
+    const name = ids.join(",");
+    try {
+      const headers = { "Chela-Fragments": name };
+      if (tags.has(name)) headers["If-None-Match"] = tags.get(name);
+      const answer = await fetch(location.href, { headers, cache: "no-store", redirect: "manual" });
+      if (answer.type === "opaqueredirect" || answer.status === 401) { signedOut(); return; }
+      if (answer.status === 200) {
+        if (answer.headers.has("ETag")) tags.set(name, answer.headers.get("ETag"));
+        take(await answer.text());
+      } else if (answer.status === 429 || answer.status === 503) {
+        ids.forEach((id) => stale.add(id));
+        last = Date.now() + 1000;
+      }
+    } catch {
+      // The socket tells when there is a connection again, and then everything is stale.
+    } finally {
+      fetching = false;
+      plan();
+    }
+  };
+  const nearEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 160;
+  const take = (text) => {
+    const follow = by("bubbles") && nearEnd();
+    const fresh = new DOMParser().parseFromString("<!doctype html><body>" + text, "text/html");
+    for (const want of [...fresh.body.children]) {
+      const have = want.id && by(want.id);
+      if (have) { morph(have, want); tellTimes(have); restoreDrafts(have); }
+    }
+    if (follow) scrollTo(0, document.documentElement.scrollHeight);
+  };
+
+  // The socket.
+  let wait = 250, wasOpen = false, socket = null;
+  const banner = (text) => { const place = by("banner"); place.hidden = !text; if (place.textContent !== text) place.textContent = text; };
+  const signedOut = () => { banner(body.dataset.expired); by("live").hidden = true; };
+  const connect = () => {
+    socket = new WebSocket((location.protocol === "https:" ? "wss://" : "ws://") + location.host + "/live");
+    socket.onopen = () => {
+      wait = 250;
+      banner("");
+      by("live").hidden = false;
+      if (wasOpen) { tags.clear(); markStale(null); }
+      wasOpen = true;
+    };
+    socket.onmessage = (event) => {
+      const told = JSON.parse(event.data);
+      if (told.say) saying(told.say);
+      if (told.stale) markStale(told.stale);
+      if (told.all) markStale(null);
+    };
+    socket.onclose = () => {
+      by("live").hidden = true;
+      banner(body.dataset.lost);
+      wasOpen = true;
+      setTimeout(async () => {
+        const answer = await fetch("/api/health", { cache: "no-store" }).catch(() => null);
+        if (answer?.status === 401) signedOut();
+        connect();
+      }, wait);
+      wait = Math.min(wait * 2, 8000);
+    };
+  };
+  const saying = ({ session, text }) => {
+    const place = by("saying");
+    if (!place || place.dataset.session !== session) return;
+    const follow = nearEnd();
+    place.hidden = false;
+    place.querySelector(".raw").textContent = text;
+    if (follow) scrollTo(0, document.documentElement.scrollHeight);
+  };
+
+  // Forms: sent without leaving the page. What is refused is said beside them, and what was typed stays.
+  const say = (form, text) => { const place = form.querySelector(".said") || by("board-said") || by("announce"); place.textContent = text; };
+  const post = async (form, url, values) => {
+    say(form, "");
+    let answer;
+    try {
+      answer = await fetch(url, { method: "POST", body: values, headers: { "Chela-Script": "1" }, redirect: "manual" });
+    } catch {
+      say(form, body.dataset.unsent);
+      return;
+    }
+    const told = await answer.json().catch(() => ({}));
+    if (answer.type === "opaqueredirect" || answer.status === 401) { say(form, body.dataset.expired); signedOut(); return; }
+    if (!answer.ok) { say(form, told.error?.message || body.dataset.unsent); markStale(null); return; }
+    dropDrafts(form);
+    form.reset();
+    for (const field of all("[data-fresh]", form)) field.value = crypto.randomUUID?.() || Date.now() + "-" + Math.random();
+    announce(told.said || body.dataset.saved);
+    const here = location.pathname + location.search;
+    if (told.next && told.next !== here) location.assign(told.next); else markStale(null);
+  };
+  document.addEventListener("submit", async (event) => {
+    const form = event.target, button = event.submitter;
+    if (form.method !== "post" || form.hasAttribute("data-plain")) return;
+    event.preventDefault();
+    const values = new URLSearchParams(new FormData(form, button));
+    const url = button?.hasAttribute("formaction") ? button.formAction : form.action;
+    for (const one of all("button", form)) one.disabled = true;
+    try { await post(form, url, values); } finally { for (const one of all("button", form)) one.disabled = false; }
+  });
+  document.addEventListener("input", (event) => saveDraft(event.target));
+  document.addEventListener("change", (event) => { if (event.target.hasAttribute?.("data-auto")) event.target.form.requestSubmit(); });
+  document.addEventListener("keydown", (event) => {
+    const form = event.target.form;
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.target.nodeName === "TEXTAREA" && (form?.hasAttribute("data-enter") || event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      if (form.reportValidity()) form.requestSubmit(form.querySelector("button.main"));
+    }
+    if (event.key === "/" && !isField(event.target) && !event.ctrlKey && !event.metaKey && by("q")) {
+      event.preventDefault();
+      by("q").focus();
+    }
+  });
+
+  // Dialogs: the address says which is open; closing one leads back.
+  const openDialog = () => {
+    const dialog = by("dialog");
+    if (!dialog?.open) return;
+    dialog.removeAttribute("open");
+    dialog.showModal();
+    dialog.addEventListener("close", () => location.replace(dialog.dataset.close));
+  };
+
+  // The board: cards are dragged to where they may go, and opened by a double click.
+  let moving = null;
+  const targets = () => new Map((moving?.dataset.moves || "").split(" ").filter(Boolean).map((pair) => pair.split(":")));
+  document.addEventListener("dragstart", (event) => {
+    moving = event.target.closest?.(".card[draggable]");
+    if (!moving) return;
+    moving.classList.add("moving");
+    event.dataTransfer.effectAllowed = "move";
+    event.dataTransfer.setData("text/plain", moving.dataset.key);
+    const may = targets();
+    for (const column of all(".column")) column.classList.toggle("may", may.has(column.dataset.column));
+  });
+  document.addEventListener("dragover", (event) => {
+    const column = event.target.closest?.(".column.may");
+    for (const one of all(".column.over")) if (one !== column) one.classList.remove("over");
+    if (column) { event.preventDefault(); column.classList.add("over"); }
+  });
+  document.addEventListener("drop", (event) => {
+    const column = event.target.closest?.(".column.may"), what = column && targets().get(column.dataset.column), card = moving;
+    if (!what) return;
+    event.preventDefault();
+    if (["block", "complete", "cancel"].includes(what)) { location.assign(card.dataset.open + "?dialog=" + what); return; }
+    const values = new URLSearchParams({ move: what, seen: card.dataset.status, back: location.pathname + location.search });
+    post(by("mover"), card.dataset.open + "/move", values);
+  });
+  document.addEventListener("dragend", () => {
+    moving?.classList.remove("moving");
+    moving = null;
+    for (const column of all(".column")) column.classList.remove("may", "over");
+  });
+  document.addEventListener("dblclick", (event) => {
+    const card = event.target.closest?.(".card[data-open]");
+    if (card && !event.target.closest("a, button, summary")) location.assign(card.dataset.open);
+  });
+
+  document.addEventListener("visibilitychange", plan);
+  tellTimes();
+  restoreDrafts();
+  openDialog();
+  setInterval(tellTimes, 30000);
+  // What waits for the index is asked for again, since no event says when it is done.
+  setInterval(() => { if (document.querySelector("[data-again]")) markStale(null); }, 1000);
+  if (by("bubbles") && !location.hash && !new URLSearchParams(location.search).has("before") && document.querySelector('main[data-view="chat"]')) scrollTo(0, document.documentElement.scrollHeight);
+  if (body.hasAttribute("data-signed")) connect();
+})();

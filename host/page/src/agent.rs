@@ -1,0 +1,87 @@
+//! One agent: what it does, what waits for it, and how it is kept at work.
+
+use maud::{Markup, html};
+
+use crate::layout::{Fragment, Page, Shell};
+use crate::overview::{card, team_of};
+use crate::parts::{badge, clip, empty, encode, face, job_row, priority_badge, question, status_badge, task_line};
+use crate::time::when;
+use crate::views::{AgentDetail, Kept};
+
+pub fn agent(shell: &Shell, view: &AgentDetail) -> Page {
+    let words = shell.words();
+    let mine = format!("agent:{}", view.card.face.id);
+    let mut fragments = vec![Fragment::new("head", &[&mine, "agents", "tasks", "questions"], head(shell, view))];
+    if !view.questions.is_empty() {
+        let list = html! { h2 { (words.questions) } @for one in &view.questions { (question(shell, one)) } };
+        fragments.push(Fragment::new("questions", &["questions"], list));
+    }
+    fragments.push(Fragment::new("tasks", &["tasks"], tasks(shell, view)));
+    fragments.push(Fragment::new("kept", &[&mine], kept(shell, &view.kept)));
+    fragments.push(Fragment::new("jobs", &["jobs"], jobs(shell, view)));
+    fragments.push(Fragment::new("sessions", &[&mine], sessions(shell, view)));
+    Page { nav: "overview", title: clip(&view.card.face.name, 60), fragments, dialog: None }
+}
+
+fn head(shell: &Shell, view: &AgentDetail) -> Markup {
+    let words = shell.words();
+    let role = match view.card.role.as_str() {
+        "orchestrator" => words.role_orchestrator,
+        "worker" => words.role_worker,
+        _ => words.role_agent,
+    };
+    html! {
+        h1 { (face(&view.card.face)) }
+        p { (badge("calm", "◆", role)) " " (team_of(&view.card)) " " span.small { (words.tokens_today) ": " (view.tokens_today) } }
+        div.card { (card(shell, &view.card)) }
+        @if let Some(chat) = &view.chat {
+            p { a.button href=(format!("/chat?agent={}", encode(&chat.id))) { (words.chat_with) ": " (face(chat)) } }
+        }
+    }
+}
+
+fn tasks(shell: &Shell, view: &AgentDetail) -> Markup {
+    let words = shell.words();
+    html! {
+        h2 { (words.tasks) " " span.small { (view.tasks_total) } }
+        @if view.tasks.is_empty() { (empty(words.no_tasks, None)) }
+        ul.rows {
+            @for one in &view.tasks {
+                li.row data-key=(one.id) { div.head { (status_badge(shell, &one.status)) (priority_badge(shell, &one.priority)) } (task_line(shell, one)) }
+            }
+        }
+        @if view.tasks_total > view.tasks.len() {
+            p { a href=(format!("/tasks?agent={}", encode(&view.card.face.id))) { (words.more) } }
+        }
+    }
+}
+
+fn kept(shell: &Shell, kept: &Kept) -> Markup {
+    let words = shell.words();
+    html! {
+        h2 { (words.continuation) }
+        @if !kept.enabled { p.small { (words.continuation_off) } }
+        dl.facts {
+            @if let Some((layer, at)) = &kept.next { dt { (words.next_look) } dd { (clip(layer, 40)) " · " (when(*at)) } }
+            @if let Some((action, reason, at)) = &kept.last { dt { (words.last_action) } dd dir="auto" { (clip(action, 60)) " · " (clip(reason, 200)) " · " (when(*at)) } }
+            @if let Some((count, max)) = kept.in_a_row { dt { (words.in_a_row) } dd { (count) "/" (max) } }
+            @if let Some((count, max)) = kept.without_progress { dt { (words.without_progress) } dd { (count) "/" (max) } }
+        }
+    }
+}
+
+fn jobs(shell: &Shell, view: &AgentDetail) -> Markup {
+    let words = shell.words();
+    html! {
+        h2 { (words.jobs) }
+        @if view.jobs.is_empty() { (empty(words.no_jobs, None)) }
+        @else { ul.rows { @for job in &view.jobs { (job_row(shell, job)) } } }
+    }
+}
+
+fn sessions(shell: &Shell, view: &AgentDetail) -> Markup {
+    html! {
+        h2 { (shell.words().sessions) }
+        ul.rows { @for (key, at) in &view.sessions { li.row data-key=(key) { code { (clip(key, 120)) } " " span.small { (when(*at)) } } } }
+    }
+}

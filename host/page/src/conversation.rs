@@ -1,0 +1,85 @@
+//! One work session: its threads, and what the agents said to each other, as bubbles with sender and time on both sides.
+
+use maud::{Markup, html};
+
+use crate::conversations::{session, thread_badge};
+use crate::layout::{Fragment, Page, Shell};
+use crate::parts::{bubble, clip, empty, encode, face, task_path};
+use crate::time::when;
+use crate::views::Conversation;
+
+pub fn conversation(shell: &Shell, view: &Conversation) -> Page {
+    let topic = format!("session:{}", view.session.id);
+    let fragments = vec![
+        Fragment::new("head", &[&topic], head(shell, view)),
+        Fragment::new("threads", &[&topic], threads(shell, view)),
+        Fragment::new("talk", &[&topic], talk(shell, view)),
+    ];
+    Page { nav: "conversations", title: clip(&view.session.title, 160), fragments, dialog: None }
+}
+
+fn head(shell: &Shell, view: &Conversation) -> Markup {
+    let (words, one) = (shell.words(), &view.session);
+    html! {
+        p.small { a href="/conversations?category=all" { "← " (words.back_to_list) } }
+        h1 dir="auto" { (clip(&one.title, 160)) }
+        (session(shell, &view.categories, one, false))
+        @if !view.tasks.is_empty() {
+            p.small { (words.tasks_of_session) ": " @for (id, title) in view.tasks.iter().take(8) { a href=(task_path(id)) { bdi { (clip(title, 80)) } } " " } }
+        }
+        p.small { a href=(format!("/api/events?workSessionId={}", encode(&one.id))) { (words.events_of_session) } }
+        @if shell.may_write() {
+            form.inline method="post" action=(format!("/conversations/{}/category", encode(&one.id))) {
+                (shell.back())
+                label for="category" { (words.change_category) }
+                select id="category" name="category" {
+                    @for known in &view.categories {
+                        option value=(known.key) selected[one.category.as_deref() == Some(&known.key)] { (shell.lang.pick(&known.ko, &known.en)) }
+                    }
+                    @if one.overridden { option value="" { (words.category_taken_back) } }
+                }
+                button type="submit" { (words.change_category) }
+                p.said role="alert" {}
+            }
+        }
+    }
+}
+
+fn threads(shell: &Shell, view: &Conversation) -> Markup {
+    let words = shell.words();
+    html! {
+        @if view.threads.len() > 1 {
+            h2 { (words.threads) }
+            ul.rows {
+                li.row { a href=(shell.with("thread", "")) aria-current=[view.thread.is_none().then_some("true")] { (words.all_threads) } }
+                @for one in &view.threads {
+                    li.row data-key=(one.key) {
+                        a.plain href=(shell.with("thread", &one.key)) aria-current=[(view.thread.as_ref() == Some(&one.key)).then_some("true")] {
+                            (thread_badge(shell, &one.state)) " "
+                            @for who in one.participants.iter().take(6) { (face(who)) " " }
+                            span.small { (words.messages) " " (one.messages) " · " (when(one.at)) }
+                        }
+                        @if let Some(last) = &one.last { p.small dir="auto" { (clip(last, 160)) } }
+                    }
+                }
+            }
+        } @else if let Some(one) = view.threads.first() {
+            p { (thread_badge(shell, &one.state)) }
+        }
+    }
+}
+
+fn talk(shell: &Shell, view: &Conversation) -> Markup {
+    let words = shell.words();
+    html! {
+        h2.unseen { (words.messages) }
+        @if view.older.is_some() || !view.is_latest {
+            p.pages {
+                @if let Some(older) = &view.older { a.button href=(shell.with("before", older)) { (words.older) } }
+                @if !view.is_latest { " " a.button href=(shell.with("before", "")) { (words.latest) } }
+            }
+        }
+        @if view.bubbles.is_empty() { (empty(words.no_messages, None)) }
+        ol.bubbles { @for one in &view.bubbles { (bubble(shell, one)) } }
+    }
+}

@@ -1,0 +1,138 @@
+//! Work sessions: the categories first, then those of one category, or all of them.
+
+use maud::{Markup, html};
+
+use crate::layout::{Fragment, Page, Shell};
+use crate::parts::{badge, clip, empty, encode, face, indexed};
+use crate::time::when;
+use crate::views::{CategoryBadge, Conversations, SessionCard, SessionsFilter};
+
+pub fn conversations(shell: &Shell, view: &Conversations) -> Page {
+    let words = shell.words();
+    let fragments = vec![
+        Fragment::new("head", &[], head(shell, view)),
+        Fragment::new("badges", &["activity"], badges(shell, view)),
+        Fragment::new("list", &["sessions"], list(shell, view)),
+    ];
+    Page { nav: "conversations", title: words.conversations.into(), fragments, dialog: None }
+}
+
+fn badges(shell: &Shell, view: &Conversations) -> Markup {
+    let words = shell.words();
+    let here = |key: &str| (view.filter.category.as_deref() == Some(key)).then_some("page");
+    html! {
+        nav.categories aria-label=(words.categories) data-large[view.filter.category.is_none() && view.filter.text.is_none()] {
+            @for one in &view.categories {
+                a.category href=(format!("/conversations?category={}", encode(&one.key))) aria-current=[here(&one.key)] {
+                    (shell.lang.pick(&one.ko, &one.en)) " " span.small { (one.sessions) }
+                }
+            }
+            a.category href="/conversations?category=all" aria-current=[here("all")] { (words.all) " " span.small { (view.all) } }
+        }
+    }
+}
+
+fn head(shell: &Shell, view: &Conversations) -> Markup {
+    let words = shell.words();
+    let filter = &view.filter;
+    let narrowed = *filter != SessionsFilter { category: filter.category.clone(), ..SessionsFilter::default() };
+    html! {
+        h1 { (words.conversations) }
+        form.filters method="get" action="/conversations" role="search" aria-label=(words.filters) {
+            input type="hidden" name="category" value=(filter.category.as_deref().unwrap_or("all"));
+            label for="q" { (words.search) }
+            input id="q" name="q" type="search" maxlength="200" placeholder=(words.search_help) dir="auto"
+                value=(filter.text.as_deref().unwrap_or_default());
+            label for="status" { (words.status) }
+            select id="status" name="status" data-auto {
+                option value="" { (words.all) }
+                @for key in ["ACTIVE", "QUIET", "ARCHIVED"] {
+                    option value=(key) selected[filter.status.as_deref() == Some(key)] { (words.session_status(key)) }
+                }
+            }
+            label for="thread" { (words.threads) }
+            select id="thread" name="thread" data-auto {
+                option value="" { (words.all) }
+                @for key in ["active", "blocked", "resolved"] {
+                    option value=(key) selected[filter.thread.as_deref() == Some(key)] { (words.thread_state(key)) }
+                }
+            }
+            label for="agent" { (words.agent) }
+            select id="agent" name="agent" data-auto {
+                option value="" { (words.all_agents) }
+                @for one in &view.agents {
+                    option value=(one.id) selected[filter.agent.as_deref() == Some(&one.id)] { (clip(&one.name, 60)) }
+                }
+            }
+            label for="tag" { (words.tag) }
+            input id="tag" name="tag" type="text" maxlength="40" dir="auto" value=(filter.tag.as_deref().unwrap_or_default());
+            button type="submit" { (words.filter) }
+            @if narrowed {
+                a href=(format!("/conversations?category={}", encode(filter.category.as_deref().unwrap_or("all")))) { (words.clear) }
+            }
+        }
+    }
+}
+
+fn list(shell: &Shell, view: &Conversations) -> Markup {
+    let words = shell.words();
+    indexed(shell, &view.sessions, |sessions| match sessions {
+        None => empty(words.choose_category, None),
+        Some(sessions) => html! {
+            @if sessions.is_empty() { (empty(words.no_match, None)) }
+            ul.rows { @for one in sessions { li.row data-key=(one.id) { (session(shell, &view.categories, one, true)) } } }
+            @if let Some(next) = &view.next { p { a.button href=(shell.with("cursor", next)) { (words.more) } } }
+        },
+    })
+}
+
+/// A work session in a list, or at the head of its own page.
+pub(crate) fn session(shell: &Shell, categories: &[CategoryBadge], one: &SessionCard, linked: bool) -> Markup {
+    let words = shell.words();
+    html! {
+        @if linked { a.title href=(format!("/conversations/{}", encode(&one.id))) dir="auto" { (clip(&one.title, 160)) } }
+        div.head {
+            (session_badge(shell, &one.status))
+            (category_badge(shell, categories, one))
+            @for tag in one.tags.iter().take(2) { span.tag { bdi { (clip(tag, 40)) } } }
+            @for (state, count) in ["active", "blocked", "resolved"].into_iter().zip(one.threads) {
+                @if count > 0 && state != "active" { (thread_badge(shell, state)) @if count > 1 { span.small { "×" (count) } } }
+            }
+        }
+        p.small {
+            @for (at, who) in one.participants.iter().take(6).enumerate() { @if at > 0 { " " } (face(who)) }
+            @if one.participants.len() > 6 { " +" (one.participants.len() - 6) }
+            " · " (words.messages) " " (one.messages) " · " (when(one.activity))
+        }
+        @for passage in &one.passages { blockquote.small dir="auto" { (clip(passage, 200)) } }
+    }
+}
+
+fn category_badge(shell: &Shell, categories: &[CategoryBadge], one: &SessionCard) -> Markup {
+    let words = shell.words();
+    let known = one.category.as_ref().and_then(|key| categories.iter().find(|known| known.key == *key));
+    let word = match (known, &one.category) {
+        (Some(known), _) => shell.lang.pick(&known.ko, &known.en),
+        (None, Some(key)) => key,
+        (None, None) => words.uncategorised,
+    };
+    html! { span.tag data-kind="category" { (clip(word, 60)) @if one.overridden { " " span title=(words.category_manual) { "✎" } span.unseen { (words.category_manual) } } } }
+}
+
+pub(crate) fn session_badge(shell: &Shell, status: &str) -> Markup {
+    let (kind, mark) = match status {
+        "ACTIVE" => ("going", "▶"),
+        "QUIET" => ("calm", "◔"),
+        _ => ("calm", "▪"),
+    };
+    badge(kind, mark, &clip(shell.words().session_status(status), 40))
+}
+
+pub(crate) fn thread_badge(shell: &Shell, state: &str) -> Markup {
+    let (kind, mark) = match state {
+        "blocked" => ("stuck", "■"),
+        "resolved" => ("good", "✓"),
+        _ => ("going", "▶"),
+    };
+    badge(kind, mark, &clip(shell.words().thread_state(state), 40))
+}

@@ -1,0 +1,121 @@
+//! What holds of every page, whatever is written into it.
+
+use crate::fixtures::{HOSTILE, every, shell};
+use crate::*;
+
+#[test]
+fn no_word_lacks_a_language() {
+    for ((name, ko), (_, en)) in Lang::Ko.words().all().into_iter().zip(Lang::En.words().all()) {
+        assert!(!ko.trim().is_empty() && !en.trim().is_empty(), "{name}");
+        assert!(en.is_ascii() || en.contains('…'), "{name} is English: {en}");
+    }
+}
+
+#[test]
+fn what_others_write_is_text_on_every_page() {
+    for lang in Lang::ALL {
+        let shell = Shell { notice: Some(Notice::Refused(HOSTILE.into())), ..shell(lang, "/tasks?q=%3Cscript%3E") };
+        for (name, page) in every(&shell, HOSTILE) {
+            let html = page.whole(&shell);
+            assert_eq!(html.matches("<script").count(), 1, "{name}: the one of ours");
+            for forbidden in ["<script>alert", "\"onload", "</textarea></p>", " onload=", "javascript:", "style=\""] {
+                assert!(!html.contains(forbidden), "{name} has {forbidden}");
+            }
+            assert!(!html.contains("[outcome]"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_page_stays_small_however_long_a_text_is() {
+    let long = "가나다 <b>&\n\n".repeat(100_000);
+    let shell = shell(Lang::Ko, "/");
+    for (name, page) in every(&shell, &clip(&long, 2_400)) {
+        let bytes = page.whole(&shell).len();
+        assert!(bytes < 150_000, "{name} has {bytes} bytes");
+    }
+    assert!(title_of(&long).len() < 200);
+}
+
+#[test]
+fn every_field_has_a_label_and_every_page_one_heading() {
+    let shell = shell(Lang::En, "/");
+    for (name, page) in every(&shell, "text") {
+        let html = page.whole(&shell);
+        assert_eq!(html.matches("<h1").count(), 1, "{name}");
+        assert!(html.contains("lang=\"en\"") && html.contains("<main id=\"main\""), "{name}");
+        for field in ["<textarea id=\"", "<select id=\"", "<input id=\""] {
+            for (at, _) in html.match_indices(field) {
+                let id = html[at + field.len()..].split('"').next().unwrap_or_default();
+                assert!(html.contains(&format!("<label for=\"{id}\"")), "{name}: {id} has no label");
+            }
+        }
+        let ids: Vec<&str> =
+            html.match_indices(" id=\"").map(|(at, _)| html[at + 5..].split('"').next().unwrap_or_default()).collect();
+        let twice = ids.iter().find(|id| ids.iter().filter(|other| other == id).count() > 1);
+        assert!(twice.is_none(), "{name}: {twice:?} twice");
+    }
+}
+
+#[test]
+fn a_fragment_alone_is_what_the_page_has() {
+    let shell = shell(Lang::En, "/");
+    for (name, page) in every(&shell, "text") {
+        let whole = page.whole(&shell);
+        for fragment in &page.fragments {
+            assert!(whole.contains(&page.some(&shell, &[fragment.id])), "{name} {}", fragment.id);
+        }
+        assert!(name == "login" || whole.contains(&page.some(&shell, &["count"])), "{name}");
+        assert_eq!(page.some(&shell, &["no-such"]), "");
+    }
+}
+
+#[test]
+fn who_may_only_look_finds_nothing_to_change() {
+    let reader = Shell { who: Some(Who { name: "reader".into(), may_write: false }), ..shell(Lang::En, "/") };
+    for (name, page) in every(&reader, "text").into_iter().filter(|(name, _)| !["login", "refused"].contains(name)) {
+        let html = page.whole(&reader);
+        let posts = html.matches("method=\"post\"").count();
+        let mover = usize::from(name == "tasks");
+        let steps = usize::from(name == "task" || name == "task-dialog");
+        assert_eq!(posts, 1 + mover + steps, "{name}: signing out, and forms without a button");
+        assert!(!html.contains("<textarea"), "{name}");
+    }
+}
+
+#[test]
+fn an_address_is_changed_in_one_thing() {
+    let shell = shell(Lang::En, "/tasks?q=a%20b&column=pending");
+    assert_eq!(shell.with("column", ""), "/tasks?q=a%20b");
+    assert_eq!(shell.with("column", "a/b"), "/tasks?q=a%20b&column=a%2Fb");
+    assert_eq!(encode("../../etc"), "..%2F..%2Fetc");
+    assert_eq!(encode(".."), "%2E%2E");
+}
+
+#[test]
+fn languages_are_taken_from_what_a_browser_sends() {
+    assert_eq!(Lang::accepted("fr, ko-KR;q=0.9, en;q=0.8"), Some(Lang::Ko));
+    assert_eq!(Lang::accepted("en-GB,en;q=0.5"), Some(Lang::En));
+    assert_eq!(Lang::accepted("fr"), None);
+}
+
+/// Writes every view as a file, to be looked at: `CHELA_PAGES=DIR cargo test -p chela-page pages_to_look_at`.
+#[test]
+fn pages_to_look_at() {
+    let Some(folder) = std::env::var_os("CHELA_PAGES").map(std::path::PathBuf::from) else { return };
+    for lang in Lang::ALL {
+        for theme in [Theme::Light, Theme::Dark] {
+            let shell = Shell { theme, ..shell(lang, "/") };
+            for (name, page) in every(&shell, "Set up the service, and say where it is reached") {
+                let html = page
+                    .whole(&shell)
+                    .replace("/assets/", "")
+                    .replace(&STYLE.path()[8..], "style.css")
+                    .replace(&SCRIPT.path()[8..], "none.js");
+                let file = format!("{name}.{}.{}.html", lang.as_str(), theme.as_str());
+                std::fs::write(folder.join(file), html).expect("written");
+            }
+        }
+    }
+    std::fs::write(folder.join("style.css"), STYLE.text).expect("written");
+}

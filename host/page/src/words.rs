@@ -1,0 +1,341 @@
+//! Every word of the pages, in Korean and English: a table that cannot lack an entry, since it would not compile.
+
+/// A language of the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lang {
+    Ko,
+    En,
+}
+
+impl Lang {
+    pub const ALL: [Self; 2] = [Self::Ko, Self::En];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ko => "ko",
+            Self::En => "en",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|lang| lang.as_str() == word)
+    }
+
+    /// The first language of an `Accept-Language` header that we speak, in the order that it is written in.
+    pub fn accepted(header: &str) -> Option<Self> {
+        header.split(',').take(20).find_map(|part| {
+            let tag = part.split(';').next()?.trim().split('-').next()?.to_ascii_lowercase();
+            Self::parse(&tag)
+        })
+    }
+
+    pub fn words(self) -> &'static Words {
+        match self {
+            Self::Ko => &KO,
+            Self::En => &EN,
+        }
+    }
+
+    /// One of two texts that came in both languages.
+    pub fn pick<'a>(self, ko: &'a str, en: &'a str) -> &'a str {
+        match self {
+            Self::Ko => ko,
+            Self::En => en,
+        }
+    }
+
+    /// So many of something.
+    pub fn count(self, count: usize, ko: &str, one: &str, many: &str) -> String {
+        match self {
+            Self::Ko => format!("{ko} {count}"),
+            Self::En if count == 1 => format!("1 {one}"),
+            Self::En => format!("{count} {many}"),
+        }
+    }
+}
+
+macro_rules! words {
+    ($($name:ident: $ko:literal, $en:literal;)*) => {
+        pub struct Words { $(pub $name: &'static str,)* }
+        static KO: Words = Words { $($name: $ko,)* };
+        static EN: Words = Words { $($name: $en,)* };
+
+        #[cfg(test)]
+        impl Words {
+            pub(crate) fn all(&self) -> Vec<(&'static str, &'static str)> {
+                vec![$((stringify!($name), self.$name),)*]
+            }
+        }
+    };
+}
+
+words! {
+    skip: "본문으로 건너뛰기", "Skip to the content";
+    views: "화면", "Views";
+    overview: "개요", "Overview";
+    conversations: "대화", "Conversations";
+    tasks: "작업", "Tasks";
+    questions: "질문", "Questions";
+    chat: "채팅", "Chat";
+    sign_in: "로그인", "Sign in";
+    sign_out: "로그아웃", "Sign out";
+    signed_in_as: "로그인:", "Signed in as";
+    language: "언어", "Language";
+    theme: "화면 색", "Theme";
+    theme_auto: "자동", "Auto";
+    theme_light: "밝게", "Light";
+    theme_dark: "어둡게", "Dark";
+    connected: "실시간", "Live";
+    lost: "연결이 끊겼습니다. 다시 연결하는 중이며, 보이는 내용은 최신이 아닐 수 있습니다.", "Connection lost. Trying again; what you see may be old.";
+    expired: "로그인이 만료되었습니다. 다른 탭에서 다시 로그인하면 입력한 내용은 그대로 남습니다.", "Your sign-in has expired. Sign in again in another tab; what you typed stays here.";
+    not_sent: "보내지 못했습니다. 연결을 확인하고 다시 시도하세요. 입력한 내용은 그대로 있습니다.", "Not sent. Check the connection and try again; what you typed is still here.";
+    gone: "그사이 다른 곳에서 처리되었습니다. 입력한 내용은 여기에 남겨 둡니다.", "Somebody else was quicker and this is settled. What you typed is kept here.";
+    saved: "저장했습니다", "Saved";
+    token: "토큰", "Token";
+    token_help: "`chela token` 명령이 토큰을 출력합니다.", "`chela token` prints it.";
+    token_wrong: "토큰이 맞지 않습니다. `chela token`이 출력하는 값을 넣으세요.", "Wrong token. `chela token` prints the right one.";
+    token_locked: "틀린 토큰이 너무 많았습니다. 잠시 뒤에 다시 시도하세요.", "Too many wrong tokens. Wait a moment and try again.";
+    code_wrong: "이 링크는 이미 쓰였거나 만료되었습니다. 토큰으로 로그인하세요.", "This link was used before, or has expired. Sign in with the token.";
+    agents: "에이전트", "Agents";
+    agent: "에이전트", "Agent";
+    no_agents: "아직 에이전트가 없습니다. 설정의 `agents.list`에 추가하세요.", "No agents yet. Add some to `agents.list` in the configuration.";
+    working: "작업 중", "Working";
+    idle: "대기", "Idle";
+    queued: "순서 대기", "Queued";
+    waits_for_person: "답변 대기", "Waits for you";
+    stuck: "막힘", "Blocked";
+    paused: "중단됨", "Stopped by a person";
+    queue: "대기열", "Queue";
+    no_task: "맡은 작업 없음", "No task";
+    step: "단계", "Step";
+    steps: "단계", "Steps";
+    progress: "진행", "Progress";
+    team: "팀", "Team";
+    role: "역할", "Role";
+    role_orchestrator: "오케스트레이터", "Orchestrator";
+    role_worker: "작업자", "Worker";
+    role_agent: "독립 에이전트", "Independent agent";
+    open_questions: "기다리는 질문", "Questions that wait";
+    no_questions: "기다리는 질문이 없습니다.", "Nothing waits for you.";
+    no_questions_help: "오케스트레이터가 사람에게 물으면 여기에 나타납니다.", "When an orchestrator asks a person, it shows up here.";
+    all_questions: "모든 질문", "All questions";
+    answered_questions: "답변한 질문", "Answered";
+    pending_questions: "열린 질문", "Open";
+    expired_questions: "만료된 질문", "Expired";
+    asked: "질문한 시각", "Asked";
+    asks: "질문", "asks";
+    answer: "답변", "Answer";
+    send_answer: "답변 보내기", "Send answer";
+    answered_by: "답변한 사람", "Answered by";
+    default_answer: "기한이 지나면 쓰는 답", "Answer at the deadline";
+    deadline: "기한", "Deadline";
+    for_task: "작업", "Task";
+    failed_jobs: "실패한 위임", "Failed jobs";
+    no_failed_jobs: "실패한 위임이 없습니다.", "No job has failed.";
+    activity: "최근 14일 활동", "Activity of 14 days";
+    no_activity: "아직 기록된 활동이 없습니다.", "Nothing has happened yet.";
+    events_per_day: "하루 이벤트 수", "Events per day";
+    day: "날짜", "Day";
+    events: "이벤트", "Events";
+    indexing: "기록을 색인하는 중입니다", "The log is being indexed";
+    indexing_help: "끝나면 저절로 나타납니다.", "It will appear by itself.";
+    backlog: "백로그", "Backlog";
+    pending: "대기", "Pending";
+    pending_approval: "승인 대기", "Waits for approval";
+    in_progress: "진행 중", "In progress";
+    blocked: "막힘", "Blocked";
+    completed: "완료", "Completed";
+    closed: "종료", "Closed";
+    cancelled: "취소됨", "Cancelled";
+    failed: "실패", "Failed";
+    abandoned: "버려짐", "Abandoned";
+    priority: "우선순위", "Priority";
+    urgent: "긴급", "Urgent";
+    high: "높음", "High";
+    medium: "보통", "Medium";
+    low: "낮음", "Low";
+    nothing_here: "없음", "Nothing here";
+    more: "더 보기", "Show more";
+    all: "전체", "All";
+    all_agents: "모든 에이전트", "All agents";
+    filter: "적용", "Apply";
+    filters: "필터", "Filters";
+    clear: "필터 지우기", "Clear filters";
+    search: "검색", "Search";
+    search_help: "메시지의 낱말", "Words of messages";
+    no_match: "맞는 것이 없습니다.", "Nothing matches.";
+    status: "상태", "Status";
+    category: "분류", "Category";
+    categories: "분류", "Categories";
+    uncategorised: "미분류", "Uncategorised";
+    choose_category: "분류를 고르거나 전체를 보세요.", "Choose a category, or see all.";
+    change_category: "분류 바꾸기", "Change category";
+    category_taken_back: "자동 분류로 되돌리기", "Back to the automatic one";
+    category_manual: "사람이 정함", "Set by a person";
+    tag: "태그", "Tag";
+    participants: "참여자", "Participants";
+    last_activity: "마지막 활동", "Last activity";
+    messages: "메시지", "Messages";
+    threads: "대화 줄기", "Threads";
+    all_threads: "모든 줄기", "All threads";
+    session_active: "활동 중", "Active";
+    session_quiet: "잠잠함", "Quiet";
+    session_archived: "보관됨", "Archived";
+    thread_active: "진행 중", "Active";
+    thread_blocked: "막힘", "Blocked";
+    thread_resolved: "해결됨", "Resolved";
+    older: "이전 것 보기", "Older";
+    newer: "다음 것 보기", "Newer";
+    latest: "최신으로", "Latest";
+    no_messages: "아직 주고받은 말이 없습니다.", "Nothing has been said yet.";
+    not_delivered: "전달되지 못한 메시지", "A message came to nothing";
+    it_was_blocked: "상대가 답하지 못했습니다", "The other side could not answer";
+    events_of_session: "이 세션의 이벤트", "Events of this session";
+    tasks_of_session: "이 세션의 작업", "Tasks of this session";
+    back_to_list: "목록으로", "Back to the list";
+    description: "설명", "Description";
+    context: "배경", "Context";
+    conversation: "대화", "Conversation";
+    details: "내용", "Details";
+    outcome: "결과", "Outcome";
+    reason: "이유", "Reason";
+    summary: "요약", "Summary";
+    created: "만든 시각", "Created";
+    created_by: "만든 이", "Created by";
+    due: "마감", "Due";
+    depends_on: "먼저 끝나야 할 작업", "Waits for";
+    work_session: "작업 세션", "Work session";
+    timeline: "진행 기록", "Progress";
+    no_progress: "아직 진행 기록이 없습니다.", "No progress has been noted yet.";
+    no_steps: "단계가 없습니다.", "There are no steps.";
+    no_events: "이 작업의 이벤트가 없습니다.", "No events of this task.";
+    no_turns: "이 작업을 위해 오간 말이 없습니다.", "Nothing has been said for this task.";
+    step_done: "끝남", "Done";
+    step_skipped: "건너뜀", "Skipped";
+    step_open: "할 일", "To do";
+    step_now: "지금", "Now";
+    complete_step: "끝내기", "Complete";
+    skip_step: "건너뛰기", "Skip";
+    start_step: "시작", "Start";
+    move_up: "위로", "Move up";
+    move_down: "아래로", "Move down";
+    add_step: "단계 추가", "Add step";
+    new_step: "새 단계", "New step";
+    actions: "할 수 있는 일", "Actions";
+    do_start: "시작", "Start";
+    do_block: "막힘으로 표시", "Block";
+    do_resume: "다시 시작", "Resume";
+    do_complete: "완료", "Complete";
+    do_cancel: "취소", "Cancel the task";
+    do_approve: "승인", "Approve";
+    do_backlog: "백로그로", "To the backlog";
+    do_note: "메모 추가", "Add a note";
+    note: "메모", "Note";
+    what_is_in_the_way: "무엇이 막고 있나요?", "What is in the way?";
+    why_cancel: "왜 취소하나요?", "Why is it cancelled?";
+    what_was_achieved: "무엇을 이루었나요?", "What was achieved?";
+    force_complete: "열린 단계가 있어도 완료", "Complete although steps are open";
+    move_to: "옮기기", "Move";
+    never_mind: "그만두기", "Never mind";
+    changed_meanwhile: "그사이 이 작업의 상태가 바뀌었습니다. 지금 상태를 보고 다시 하세요.", "This task has changed since you looked. See how it stands now, and try again.";
+    task_over: "끝난 작업입니다.", "This task is over.";
+    unreadable: "작업 파일을 읽을 수 없습니다", "The task's file cannot be read";
+    message: "메시지", "Message";
+    send: "보내기", "Send";
+    abort: "멈추기", "Stop";
+    thinking: "답하는 중…", "Answering…";
+    waiting_messages: "순서를 기다리는 메시지", "Messages that wait";
+    chat_with: "대화 상대", "Chat with";
+    chat_empty: "아직 대화가 없습니다. 할 일을 적어 보내 보세요.", "No conversation yet. Say what is to be done.";
+    nobody_to_chat: "대화할 수 있는 에이전트가 없습니다.", "There is nobody to talk to.";
+    you: "사람", "Person";
+    system: "시스템", "System";
+    tool_calls: "도구 사용", "Used tools";
+    tool_failed: "도구 실패", "A tool failed";
+    withdrawn: "취소한 메시지", "Withdrawn";
+    summed_up: "앞선 대화를 요약했습니다", "What came before was summed up";
+    began_anew: "새로 시작했습니다", "Began anew";
+    cut: "글이 길어 잘랐습니다", "Cut, since it is long";
+    show_whole: "전부 보기", "Show all of it";
+    member: "구성원", "member";
+    sessions: "세션", "Sessions";
+    jobs: "위임", "Jobs";
+    no_jobs: "위임이 없습니다.", "No jobs.";
+    no_tasks: "작업이 없습니다.", "No tasks.";
+    tokens_today: "오늘 쓴 토큰", "Tokens today";
+    continuation: "이어 하기", "Kept at work";
+    next_look: "다음 확인", "Looked at next";
+    last_action: "마지막 조치", "Last action";
+    in_a_row: "연속", "In a row";
+    without_progress: "진전 없이", "Without progress";
+    continuation_off: "꺼져 있음", "Off";
+    not_found: "찾을 수 없습니다", "Not found";
+    not_found_help: "주소가 틀렸거나, 이미 없어진 것입니다.", "The address is wrong, or it is gone.";
+    went_wrong: "보여 주지 못했습니다", "This could not be shown";
+    refused: "하지 못했습니다", "Not done";
+    you_typed: "입력한 내용", "What you typed";
+    go_back: "돌아가기", "Go back";
+    to_overview: "개요로", "To the overview";
+    read_only: "이 토큰은 읽기만 할 수 있습니다.", "This token may only look.";
+    from_to: "에서", "to";
+    turn: "차례", "Turn";
+    error: "오류", "Error";
+}
+
+impl Words {
+    /// A word of a task's life; another system's stays as it is.
+    pub fn task_status<'a>(&self, word: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        match word {
+            "backlog" => self.backlog,
+            "pending" => self.pending,
+            "pending_approval" => self.pending_approval,
+            "in_progress" => self.in_progress,
+            "blocked" => self.blocked,
+            "completed" => self.completed,
+            "cancelled" => self.cancelled,
+            "failed" => self.failed,
+            "abandoned" => self.abandoned,
+            other => other,
+        }
+    }
+
+    pub fn priority<'a>(&self, word: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        match word {
+            "urgent" => self.urgent,
+            "high" => self.high,
+            "medium" => self.medium,
+            "low" => self.low,
+            other => other,
+        }
+    }
+
+    pub fn session_status<'a>(&self, word: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        match word {
+            "ACTIVE" => self.session_active,
+            "QUIET" => self.session_quiet,
+            "ARCHIVED" => self.session_archived,
+            other => other,
+        }
+    }
+
+    pub fn thread_state<'a>(&self, word: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        match word {
+            "active" => self.thread_active,
+            "blocked" => self.thread_blocked,
+            "resolved" => self.thread_resolved,
+            other => other,
+        }
+    }
+}

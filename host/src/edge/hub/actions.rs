@@ -1,0 +1,294 @@
+//! What people do on the pages: each a form, made as a change like any other, and answered for the script or as a page.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use chela_page::Move;
+use serde_json::{Map, Value, json};
+
+use super::form::Form;
+use super::look::shell;
+use super::{SCRIPT, html, own_path, see_other};
+use crate::edge::frame::ErrorCode;
+use crate::edge::params::{Named, bad};
+use crate::edge::table::{Caller, change};
+use crate::edge::tools::{Failure, invoked};
+use crate::edge::{Context, ErrorShape, Refusal, chat, humans, monitor};
+use crate::id;
+use crate::session_key::SessionKey;
+use crate::sessions::Asked;
+use crate::tasks::View;
+use crate::tools::Call;
+
+/// A form on its way: who sent it, what it says, and how the answer is to look.
+struct Sent {
+    caller: Caller,
+    form: Form,
+    head: Parts,
+}
+
+impl Sent {
+    async fn read(context: &Context, request: Request) -> Result<Self, Box<Response>> {
+        let caller = Caller::of(&request);
+        let (head, body) = request.into_parts();
+        match Form::read(context, body).await {
+            Ok(form) => Ok(Self { caller, form, head }),
+            Err(refusal) => Err(Box::new(answer_refused(context, &head, &refusal, None, "/").await)),
+        }
+    }
+
+    fn back(&self) -> &str {
+        own_path(self.form.get("back").unwrap_or("/"))
+    }
+
+    /// Done, or why not: for the script in JSON; else on to the page, or a page that has what was typed.
+    async fn answer(self, context: &Context, done: Result<String, Refusal>) -> Response {
+        match done {
+            Ok(next) if self.head.headers.contains_key(SCRIPT) => Json(json!({ "next": next })).into_response(),
+            Ok(next) => see_other(&next),
+            Err(refusal) => {
+                let typed = ["answer", "text", "content", "message"].iter().find_map(|name| self.form.get(name));
+                answer_refused(context, &self.head, &refusal, typed, self.back()).await
+            }
+        }
+    }
+}
+
+async fn answer_refused(
+    context: &Context,
+    head: &Parts,
+    refusal: &Refusal,
+    typed: Option<&str>,
+    back: &str,
+) -> Response {
+    if head.headers.contains_key(SCRIPT) {
+        return refusal.clone().into_response();
+    }
+    let shell = shell(context, head).await;
+    html(refusal.status(), chela_page::refused(&shell, &refusal.to_string(), typed, back).whole(&shell))
+}
+
+pub(super) async fn answer(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
+    let sent = match Sent::read(&context, request).await {
+        Ok(sent) => sent,
+        Err(response) => return *response,
+    };
+    let text = sent.form.written("answer");
+    let done = humans::answer_as(&context, &sent.caller, id, text, "hub").await;
+    let next = sent.back().to_owned();
+    sent.answer(&context, done.map(|_| next)).await
+}
+
+pub(super) async fn category(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
+    let sent = match Sent::read(&context, request).await {
+        Ok(sent) => sent,
+        Err(response) => return *response,
+    };
+    let by = sent.caller.name.clone();
+    let done = monitor::override_as(&context, &sent.caller, id, sent.form.text("category"), by).await;
+    let next = sent.back().to_owned();
+    sent.answer(&context, done.map(|()| next)).await
+}
+
+/// The open task of a path, as long as it stands as the reader saw it.
+fn task_as_seen(context: &Context, id: &str, seen: Option<&str>) -> Result<std::sync::Arc<View>, Refusal> {
+    let Some(view) = context.tasks.open(id) else {
+        let said = "this task is over, or there is none of this name; look again".to_owned();
+        return Err(Refusal::Conflict { said });
+    };
+    match seen {
+        Some(seen) if seen != view.task.status.as_str() => {
+            let said = format!(
+                "the task is {} by now, and was {seen} when you looked; see how it stands and try again",
+                view.task.status
+            );
+            Err(Refusal::Conflict { said })
+        }
+        _ => Ok(view),
+    }
+}
+
+pub(super) async fn move_task(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
+    let sent = match Sent::read(&context, request).await {
+        Ok(sent) => sent,
+        Err(response) => return *response,
+    };
+    let done = moved(&context, &id, &sent).await;
+    let from_dialog = sent.back().contains("dialog=");
+    let next = if from_dialog { format!("/tasks/{}", chela_page::encode(&id)) } else { sent.back().to_owned() };
+    sent.answer(&context, done.map(|()| next)).await
+}
+
+async fn moved(context: &Context, id: &str, sent: &Sent) -> Result<(), Refusal> {
+    // A button of the board says in one word what to do and how the card stood.
+    let word = sent.form.get("move").unwrap_or_default();
+    let (word, seen) = word.split_once(':').map_or((word, sent.form.get("seen")), |(word, seen)| (word, Some(seen)));
+    let wanted = Move::parse(word).ok_or_else(|| bad("move", "there is no such move".into()))?;
+    let view = task_as_seen(context, id, seen)?;
+    let text = sent.form.written("text");
+    let mut args = args_of(json!({ "task_id": view.id }));
+    let mut put = |name: &str, value: &str| {
+        if !value.trim().is_empty() {
+            args.insert(name.into(), json!(value));
+        }
+    };
+    let tool = match wanted {
+        Move::ToBacklog => return put_back(context, sent, &view).await,
+        Move::Pick => "task_backlog_pick",
+        Move::Approve => "task_approve",
+        Move::Resume => {
+            put("progress", &text);
+            "task_resume"
+        }
+        Move::Block => {
+            put("reason", &text);
+            "task_block"
+        }
+        Move::Complete => {
+            put("summary", &text);
+            put("force_complete", sent.form.get("force").unwrap_or_default());
+            "task_complete"
+        }
+        Move::Cancel => {
+            put("reason", &text);
+            "task_cancel"
+        }
+    };
+    called(context, &sent.caller, tool, args, &view).await
+}
+
+async fn put_back(context: &Context, sent: &Sent, view: &View) -> Result<(), Refusal> {
+    let (tasks, agent, id) = (context.tasks.clone(), view.agent.clone(), view.id.clone());
+    let reason = format!("put back by {}", sent.caller.name);
+    let work = async move {
+        let done = tasks.give_up(agent, id, reason, true).await;
+        done.map_err(|error| {
+            if error.is_callers() {
+                ErrorShape::invalid(error.to_string())
+            } else {
+                ErrorShape::unavailable(error.to_string())
+            }
+        })
+    };
+    change(context, &sent.caller, "hub.task.backlog", work).await.map_err(refusal_of)
+}
+
+/// Calls a tool on a task as its agent would, through every guard; what it refuses is said as it says it.
+async fn called(
+    context: &Context,
+    caller: &Caller,
+    tool: &str,
+    args: Map<String, Value>,
+    view: &View,
+) -> Result<(), Refusal> {
+    let call = Call::of_caller(tool, args, SessionKey::main(view.agent.clone()));
+    match invoked(context, caller, call).await {
+        Ok(answer) if answer.get("success") == Some(&json!(true)) => Ok(()),
+        Ok(answer) => {
+            let said =
+                ["error", "instruction", "message", "reason"].iter().find_map(|name| answer.get(*name)?.as_str());
+            Err(Refusal::Conflict { said: said.unwrap_or("it was refused").to_owned() })
+        }
+        Err(Failure::Tool(error @ crate::tools::Error::Arguments { .. })) => Err(bad("text", error.to_string())),
+        Err(error) => Err(Refusal::Unavailable { said: error.to_string() }),
+    }
+}
+
+fn args_of(value: Value) -> Map<String, Value> {
+    crate::bus::data(value)
+}
+
+pub(super) async fn steps(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
+    let sent = match Sent::read(&context, request).await {
+        Ok(sent) => sent,
+        Err(response) => return *response,
+    };
+    let done = changed_steps(&context, &id, &sent).await;
+    let next = sent.back().to_owned();
+    sent.answer(&context, done.map(|()| next)).await
+}
+
+async fn changed_steps(context: &Context, id: &str, sent: &Sent) -> Result<(), Refusal> {
+    let view = task_as_seen(context, id, None)?;
+    let wanted = sent.form.get("do").unwrap_or_default();
+    let (word, rest) = wanted.split_once(':').unwrap_or((wanted, ""));
+    let args = match word {
+        "complete" | "skip" | "start" => json!({ "action": format!("{word}_step"), "step_id": rest }),
+        "order" => json!({ "action": "reorder_steps", "steps_order": rest.split(',').collect::<Vec<_>>() }),
+        "add" => json!({ "action": "add_step", "step_content": sent.form.written("content") }),
+        _ => return Err(bad("do", "there is no such change of steps".into())),
+    };
+    let mut args = args_of(args);
+    args.insert("task_id".into(), json!(view.id));
+    called(context, &sent.caller, "task_update", args, &view).await
+}
+
+pub(super) async fn note(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
+    let sent = match Sent::read(&context, request).await {
+        Ok(sent) => sent,
+        Err(response) => return *response,
+    };
+    let done = match task_as_seen(&context, &id, None) {
+        Ok(view) => {
+            let args = args_of(json!({ "task_id": view.id, "progress": sent.form.written("text") }));
+            called(&context, &sent.caller, "task_update", args, &view).await
+        }
+        Err(refusal) => Err(refusal),
+    };
+    let next = sent.back().to_owned();
+    sent.answer(&context, done.map(|()| next)).await
+}
+
+/// The session of a chat, with an agent that talks to people.
+fn chat_session(context: &Context, form: &Form) -> Result<SessionKey, Refusal> {
+    let session = SessionKey::parse(form.get("session").unwrap_or_default());
+    let session = session.map_err(|error| bad("session", error.to_string()))?;
+    match context.hub.may_chat(&session) {
+        true => Ok(session),
+        false => Err(bad("session", "people talk to its orchestrator instead".into())),
+    }
+}
+
+pub(super) async fn send(State(context): State<Context>, request: Request) -> Response {
+    let sent = match Sent::read(&context, request).await {
+        Ok(sent) => sent,
+        Err(response) => return *response,
+    };
+    let done = said(&context, &sent).await;
+    let next = sent.back().to_owned();
+    sent.answer(&context, done.map(|()| next)).await
+}
+
+async fn said(context: &Context, sent: &Sent) -> Result<(), Refusal> {
+    let session = chat_session(context, &sent.form)?;
+    let key = sent.form.text("key").unwrap_or_else(|| id::fresh(context.clock.now()).to_string());
+    let message = Asked::new(key, "chat.send", session, sent.form.written("message"));
+    let (inner, caller) = (context.clone(), sent.caller.clone());
+    let work = async move { humans::accept(&inner, &caller, message).await.map(|_| ()) };
+    change(context, &sent.caller, "chat.send", work).await.map_err(refusal_of)
+}
+
+pub(super) async fn abort(State(context): State<Context>, request: Request) -> Response {
+    let sent = match Sent::read(&context, request).await {
+        Ok(sent) => sent,
+        Err(response) => return *response,
+    };
+    let done = match chat_session(&context, &sent.form) {
+        Ok(session) => {
+            let inner = context.clone();
+            let work = async move { chat::stop(&inner, &session, None).await.map(|_| ()) };
+            change(&context, &sent.caller, "chat.abort", work).await.map_err(refusal_of)
+        }
+        Err(refusal) => Err(refusal),
+    };
+    let next = sent.back().to_owned();
+    sent.answer(&context, done.map(|()| next)).await
+}
+
+fn refusal_of(error: ErrorShape) -> Refusal {
+    match error.code == ErrorCode::InvalidRequest {
+        true => Refusal::Conflict { said: error.message },
+        false => Refusal::Unavailable { said: error.message },
+    }
+}

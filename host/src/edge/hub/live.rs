@@ -1,0 +1,100 @@
+//! `/live`: tells a page which of its topics have news, and what an agent is saying, at most ten times a second however much happens.
+
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use futures_util::{SinkExt, StreamExt};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio::time::Instant;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+
+use super::signin::still_signed_in;
+use crate::edge::follow::stopping;
+use crate::edge::{Context, Refusal, upgrade};
+use crate::feed::Heard;
+use crate::hub::{Stale, of_event, of_feed};
+
+/// Between two tellings.
+const ROUND: Duration = Duration::from_millis(100);
+/// Events that are looked at in one go.
+const EVENTS: usize = 256;
+/// How long a page may take to read what it is told.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A sign of life when nothing happens.
+const QUIET: Duration = Duration::from_secs(30);
+/// Pages only listen.
+const INBOUND_BYTES_MAX: usize = 4 * 1024;
+
+type Socket = WebSocketStream<TokioIo<Upgraded>>;
+
+pub(super) async fn live(State(context): State<Context>, mut request: Request) -> Result<Response, Refusal> {
+    let accepted = upgrade::accept(&request)?;
+    upgrade::within_limit(&context)?;
+    let upgraded = hyper::upgrade::on(&mut request);
+    let headers = request.headers().clone();
+    let sockets = context.sockets.clone();
+    sockets.spawn(async move {
+        let Ok(upgraded) = upgraded.await else { return };
+        let limits = WebSocketConfig::default()
+            .max_message_size(Some(INBOUND_BYTES_MAX))
+            .max_frame_size(Some(INBOUND_BYTES_MAX));
+        let mut socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(limits)).await;
+        if let Some((code, said)) = tell(&mut socket, &context, &headers).await {
+            let close = CloseFrame { code, reason: Utf8Bytes::from_static(said) };
+            // A page that is gone needs no reason.
+            let _ = tokio::time::timeout(Duration::from_secs(1), socket.close(Some(close))).await;
+        }
+    });
+    Ok(accepted)
+}
+
+/// Tells until there is a reason to end; none where the page has ended it.
+async fn tell(socket: &mut Socket, context: &Context, headers: &HeaderMap) -> Option<(CloseCode, &'static str)> {
+    let mut phase = context.phase.clone();
+    let mut followed = context.monitor.follow(None);
+    let mut feed = context.feed.listen();
+    let mut stale = Stale::default();
+    let mut next = Instant::now();
+    loop {
+        tokio::select! {
+            () = stopping(&mut phase) => return Some((CloseCode::Restart, "the gateway stops")),
+            heard = socket.next() => match heard {
+                None | Some(Err(_) | Ok(Message::Close(_))) => return None,
+                Some(Ok(_)) => {}
+            },
+            told = followed.next(EVENTS) => match told {
+                Ok(Some(events)) => events.iter().for_each(|told| of_event(&told.event, &mut stale)),
+                Ok(None) => return Some((CloseCode::Restart, "the gateway stops")),
+                Err(_) => return Some((CloseCode::Error, "the log cannot be followed")),
+            },
+            heard = feed.next() => match heard {
+                Heard::Told(told) => of_feed(&told, &mut stale),
+                Heard::Missed(_) => stale.all = true,
+                Heard::End => return Some((CloseCode::Restart, "the gateway stops")),
+            },
+            () = tokio::time::sleep_until(next), if !stale.is_empty() => {
+                if !still_signed_in(context, headers) {
+                    return Some((CloseCode::Policy, "signed out"));
+                }
+                let told = Message::text(std::mem::take(&mut stale).to_json().to_string());
+                next = Instant::now() + ROUND;
+                if !is_sent(socket, told).await {
+                    return None;
+                }
+            }
+            () = tokio::time::sleep(QUIET) => if !is_sent(socket, Message::Ping(Vec::new().into())).await {
+                return None;
+            },
+        }
+    }
+}
+
+async fn is_sent(socket: &mut Socket, message: Message) -> bool {
+    matches!(tokio::time::timeout(PATIENCE, socket.send(message)).await, Ok(Ok(())))
+}

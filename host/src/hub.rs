@@ -1,0 +1,111 @@
+//! What the hub's pages show, gathered from the rooms that know it, and which parts of a page an event makes stale.
+//! Keeps true: the cost of a view follows what it shows, however much there is. Never: changes anything, or knows of HTTP.
+
+mod agents;
+mod chat;
+mod conversations;
+mod overview;
+mod questions;
+mod stale;
+mod tasks;
+mod words;
+
+use std::sync::Arc;
+
+use chela_page::Face;
+
+use crate::config::Config;
+use crate::monitor::QueryError;
+use crate::{clock, continuation, dialogues, humans, jobs, monitor, sessions, settings};
+
+pub use stale::{Stale, of_event, of_feed};
+
+/// Cards of one column while all are shown, and of a column alone.
+const COLUMN_CARDS: usize = 16;
+const SINGLE_CARDS: usize = 60;
+/// Things said that one page shows, and how much of each.
+const BUBBLES: usize = 40;
+const BUBBLE_BYTES: usize = 2_400;
+/// What is shown of one that is asked for whole.
+const WHOLE_BYTES: usize = 60_000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no {what} {id}")]
+    Unknown { what: &'static str, id: String },
+    #[error("the index is being made from the log: {percent} % is read")]
+    Indexing { percent: u8 },
+    #[error(transparent)]
+    Query(QueryError),
+    #[error(transparent)]
+    Sessions(#[from] sessions::Error),
+    #[error(transparent)]
+    Jobs(#[from] jobs::Error),
+    #[error(transparent)]
+    Humans(#[from] humans::Error),
+    #[error(transparent)]
+    Dialogues(#[from] dialogues::Error),
+    #[error("the files of tasks could not be read; see the gateway's log")]
+    Files,
+}
+
+impl From<QueryError> for Error {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::Indexing { percent } => Self::Indexing { percent },
+            other => Self::Query(other),
+        }
+    }
+}
+
+impl Error {
+    fn unknown(what: &'static str, id: &str) -> Self {
+        Self::Unknown { what, id: id.chars().take(80).collect() }
+    }
+
+    /// Whether what was asked for could be there.
+    pub fn is_found(&self) -> bool {
+        !matches!(self, Self::Unknown { .. })
+    }
+}
+
+/// What the room is built from.
+pub struct Options {
+    pub clock: clock::Clock,
+    pub settings: settings::Handle,
+    pub monitor: monitor::Handle,
+    pub tasks: crate::tasks::Handle,
+    pub sessions: sessions::Handle,
+    pub jobs: jobs::Handle,
+    pub dialogues: dialogues::Handle,
+    pub humans: humans::Handle,
+    pub continuation: continuation::Handle,
+}
+
+/// The way to the views; cheap to clone.
+#[derive(Clone)]
+pub struct Handle(Arc<Options>);
+
+impl Handle {
+    pub fn new(options: Options) -> Self {
+        Self(Arc::new(options))
+    }
+}
+
+/// Who an agent is to people; one that is not configured is its id.
+fn face(config: &Config, id: &str) -> Face {
+    let Some(agent) = config.agents.list.iter().find(|agent| agent.id.as_ref() == id) else {
+        return Face { id: id.to_owned(), name: id.to_owned(), emoji: None, colour: None };
+    };
+    let team = agent.team.as_ref().and_then(|team| config.teams.iter().find(|known| known.id == *team));
+    Face {
+        id: id.to_owned(),
+        name: agent.display_name().to_owned(),
+        emoji: agent.identity.as_ref().and_then(|identity| identity.emoji.clone()),
+        colour: team.and_then(|team| team.colour.clone()),
+    }
+}
+
+fn faces(config: &Config) -> Vec<Face> {
+    config.agents.list.iter().map(|agent| face(config, agent.id.as_ref())).collect()
+}

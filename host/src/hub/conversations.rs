@@ -1,0 +1,217 @@
+//! Work sessions and what was said in them, from the index: the main conversations alone.
+
+use chela_page::{
+    Bubble, CategoryBadge, Conversation, Conversations, Face, Indexed, SessionCard, SessionsFilter, Side, ThreadRow,
+    title_of,
+};
+use serde_json::Value;
+
+use super::words::fill;
+use super::{BUBBLES, Error, Handle, face, faces};
+use crate::config::Config;
+use crate::event::Role;
+use crate::monitor::{EventsQuery, SessionsQuery, Status, ThreadState, is_sessions_cursor, seq_of_cursor};
+
+const PAGE: usize = 30;
+/// Pages of the log that are looked through for the messages of one thread.
+const PAGES_MAX: usize = 6;
+const TASKS: usize = 8;
+
+impl Handle {
+    pub async fn conversations(&self, filter: SessionsFilter) -> Result<Conversations, Error> {
+        let settings = self.0.settings.current();
+        let config = &settings.config;
+        let agents = faces(config);
+        let counts = match self.category_counts().await {
+            Err(Error::Indexing { percent }) => {
+                let categories = categories(config, &Value::Null);
+                let sessions = Indexed::Indexing(percent);
+                return Ok(Conversations { filter, categories, all: 0, agents, sessions, next: None });
+            }
+            counts => counts?,
+        };
+        let categories = categories(config, &counts);
+        let all = counts["workSessions"].as_u64().unwrap_or(0);
+        if filter.category.is_none() && filter.text.is_none() {
+            return Ok(Conversations { filter, categories, all, agents, sessions: Indexed::Ready(None), next: None });
+        }
+        let query = query_of(&filter);
+        let page = self.0.monitor.sessions(query).await?;
+        let sessions = page.rows.iter().map(|row| session_card(config, row)).collect();
+        Ok(Conversations { filter, categories, all, agents, sessions: Indexed::Ready(Some(sessions)), next: page.next })
+    }
+
+    pub async fn conversation(
+        &self,
+        id: &str,
+        thread: Option<String>,
+        before: Option<&str>,
+        full: Option<&str>,
+    ) -> Result<Conversation, Error> {
+        let settings = self.0.settings.current();
+        let config = &settings.config;
+        let found = self.0.monitor.session(id.to_owned()).await?;
+        let found = found.ok_or_else(|| Error::unknown("work session", id))?;
+        let session = session_card(config, &found);
+        let threads: Vec<ThreadRow> =
+            found["threads"].as_array().into_iter().flatten().filter_map(|row| thread_row(config, row)).collect();
+        let (bubbles, older) =
+            self.said(config, id, thread.as_deref(), before.and_then(seq_of_cursor), full, &session).await?;
+        let mut tasks = Vec::new();
+        for task in found["taskIds"].as_array().into_iter().flatten().filter_map(Value::as_str).take(TASKS) {
+            if let Some(title) = self.title_of_task(task).await? {
+                tasks.push((task.to_owned(), title));
+            }
+        }
+        Ok(Conversation {
+            categories: categories(config, &Value::Null),
+            session,
+            threads,
+            thread,
+            bubbles,
+            older,
+            is_latest: before.is_none(),
+            tasks,
+        })
+    }
+
+    /// Messages of a work session, the oldest first, and where those before them begin.
+    async fn said(
+        &self,
+        config: &Config,
+        id: &str,
+        thread: Option<&str>,
+        mut before: Option<i64>,
+        full: Option<&str>,
+        session: &SessionCard,
+    ) -> Result<(Vec<Bubble>, Option<String>), Error> {
+        let conversation = thread.and_then(|key| key.strip_prefix("conv:"));
+        let first = session.participants.first().map(|face| face.id.clone()).unwrap_or_default();
+        let mut bubbles = Vec::new();
+        let mut older = None;
+        for _ in 0..PAGES_MAX {
+            let asked = EventsQuery {
+                roles: vec![Role::Conversation],
+                work_session: Some(id.to_owned()),
+                before,
+                limit: BUBBLES - bubbles.len(),
+                ..EventsQuery::default()
+            };
+            let page = self.0.monitor.events(asked).await?;
+            let of_thread =
+                |event: &&Value| conversation.is_none_or(|wanted| event["data"]["conversationId"] == *wanted);
+            bubbles.extend(page.rows.iter().filter(of_thread).filter_map(|event| bubble(config, event, full, &first)));
+            older = page.next;
+            before = older.as_deref().and_then(seq_of_cursor);
+            if before.is_none() || bubbles.len() >= BUBBLES || thread.is_none() {
+                break;
+            }
+        }
+        bubbles.reverse();
+        Ok((bubbles, older))
+    }
+
+    /// What a task is called; none where nothing but its id is known.
+    async fn title_of_task(&self, id: &str) -> Result<Option<String>, Error> {
+        if let Some(view) = self.0.tasks.open(id) {
+            return Ok(Some(title_of(&view.task.description)));
+        }
+        let types = ["task.completed", "task.cancelled", "task.failed", "task.abandoned", "task.started"];
+        let types = types.into_iter().map(str::to_owned).collect();
+        let asked = EventsQuery { subject: Some(format!("task:{id}")), types, limit: 1, ..EventsQuery::default() };
+        let page = self.0.monitor.events(asked).await?;
+        let title = page.rows.first().and_then(|event| event["data"]["title"].as_str());
+        Ok(title.filter(|title| !title.trim().is_empty()).map(title_of))
+    }
+}
+
+fn query_of(filter: &SessionsFilter) -> SessionsQuery {
+    let list = |word: &Option<String>| word.iter().cloned().collect::<Vec<String>>();
+    let searching = filter.text.is_some();
+    let status = Status::ALL.into_iter().filter(|one| filter.status.as_deref() == Some(one.as_str()));
+    let states = ThreadState::ALL.into_iter().filter(|one| filter.thread.as_deref() == Some(one.as_str()));
+    SessionsQuery {
+        roles: vec![Role::Conversation],
+        types: Vec::new(),
+        status: status.collect(),
+        categories: filter.category.iter().filter(|key| *key != "all").cloned().collect(),
+        sub_tags: list(&filter.tag),
+        thread_states: states.collect(),
+        participants: list(&filter.agent),
+        text: filter.text.clone(),
+        cursor: filter.cursor.clone().filter(|cursor| is_sessions_cursor(cursor, searching)),
+        limit: PAGE,
+    }
+}
+
+fn categories(config: &Config, counts: &Value) -> Vec<CategoryBadge> {
+    let badge = |category: &crate::config::Category| CategoryBadge {
+        key: category.key.clone(),
+        ko: category.ko.clone(),
+        en: category.en.clone(),
+        sessions: counts["categories"][category.key.as_str()].as_u64().unwrap_or(0),
+    };
+    config.categories.iter().map(badge).collect()
+}
+
+fn texts(value: &Value) -> impl Iterator<Item = &str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn session_card(config: &Config, row: &Value) -> SessionCard {
+    let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+    let number = |value: &Value| value.as_u64().unwrap_or_default();
+    SessionCard {
+        id: text("workSessionId"),
+        title: title_of(row["title"].as_str().unwrap_or_default()),
+        status: text("status"),
+        category: row["collabCategory"].as_str().map(str::to_owned),
+        overridden: row["categorySource"] == "manual_override",
+        tags: texts(&row["collabSubTags"]).map(str::to_owned).collect(),
+        participants: texts(&row["participants"]).map(|id| face(config, id)).collect(),
+        activity: number(&row["lastActivity"]),
+        messages: number(&row["messageCount"]),
+        threads: ["active", "blocked", "resolved"].map(|state| number(&row["threadCounts"][state])),
+        passages: row["matches"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|found| found["passage"].as_str().map(str::to_owned))
+            .collect(),
+    }
+}
+
+/// A thread with main conversation in it; none of those in which agents only delegate.
+fn thread_row(config: &Config, row: &Value) -> Option<ThreadRow> {
+    (row["roleCounts"]["conversation.main"].as_u64()? > 0).then(|| ThreadRow {
+        key: row["key"].as_str().unwrap_or_default().to_owned(),
+        participants: texts(&row["participants"]).map(|id| face(config, id)).collect(),
+        state: row["state"].as_str().unwrap_or_default().to_owned(),
+        messages: row["messageCount"].as_u64().unwrap_or_default(),
+        last: row["lastMessage"].as_str().map(|text| super::words::readable(text).0),
+        at: row["lastTs"].as_u64().unwrap_or_default(),
+    })
+}
+
+/// A message between agents; none for an event that says nothing.
+fn bubble(config: &Config, event: &Value, full: Option<&str>, first: &str) -> Option<Bubble> {
+    let data = &event["data"];
+    let text = |name: &str| data[name].as_str().filter(|text| !text.trim().is_empty());
+    let said = text("message").or(text("replyPreview"))?;
+    // What ends a conversation repeats what was said last.
+    if event["type"] == "a2a.complete" {
+        return None;
+    }
+    let from = text("fromAgent").or(event["agentId"].as_str()).unwrap_or_default();
+    let mut bubble = Bubble {
+        id: event["seq"].to_string(),
+        side: if from == first { Side::Right } else { Side::Left },
+        from: if from.is_empty() { Face::default() } else { face(config, from) },
+        to: text("toAgent").map(|id| face(config, id).name),
+        at: event["ts"].as_u64().unwrap_or_default(),
+        failed: data["outcome"] == "blocked",
+        ..Bubble::default()
+    };
+    fill(&mut bubble, said, full);
+    Some(bubble)
+}

@@ -1,0 +1,184 @@
+//! The overview: one look at every open task, and the first few of everything else.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chela_flow::{Job, Status as JobStatus};
+use chela_page::{AgentCard, AgentState, Column, Day, Indexed, JobRow, Overview, Steps, TeamTotal};
+use chela_question::State;
+use serde_json::Value;
+
+use super::{Error, Handle, face};
+use crate::clock::Timestamp;
+use crate::config::{Agent, Config};
+use crate::humans;
+use crate::id::AgentId;
+use crate::jobs::Asked as JobsAsked;
+use crate::session_key::SessionKey;
+use crate::sessions::Occupied;
+use crate::tasks::View;
+
+const DAYS: u32 = 14;
+const DAY_MS: u64 = 86_400_000;
+const QUESTIONS: usize = 10;
+const JOBS: usize = 5;
+
+/// What an agent's tasks come to.
+#[derive(Default)]
+pub(super) struct Standing {
+    /// The one in progress with the latest activity.
+    pub(super) active: Option<Arc<View>>,
+    pub(super) blocked: bool,
+    pub(super) waits: bool,
+    pub(super) steps: Steps,
+}
+
+impl Handle {
+    pub async fn overview(&self) -> Result<Overview, Error> {
+        let settings = self.0.settings.current();
+        let config = &settings.config;
+        let (standings, open) = self.standings(None);
+        let occupied = self.0.sessions.occupied();
+        let agents: Vec<AgentCard> =
+            config.agents.list.iter().map(|agent| self.agent_card(config, agent, &standings, &occupied)).collect();
+        let asked = humans::Asked { states: vec![State::Requested], limit: QUESTIONS, ..humans::Asked::default() };
+        let (questions, more_questions) = self.questions_of(config, asked).await?;
+        let failed = vec![JobStatus::Failed, JobStatus::Abandoned];
+        let listed =
+            self.0.jobs.list(JobsAsked { status: failed.clone(), limit: JOBS, ..JobsAsked::default() }).await?;
+        let counts = self.0.jobs.counts();
+        let failed_jobs = counts.iter().filter(|(status, _)| failed.contains(status)).map(|(_, count)| count).sum();
+        Ok(Overview {
+            teams: team_totals(config, &agents, &standings),
+            agents,
+            questions,
+            more_questions,
+            jobs: listed.jobs.iter().map(|job| job_row(config, job)).collect(),
+            failed_jobs,
+            open,
+            activity: self.activity().await?,
+        })
+    }
+
+    /// What the tasks of every agent, or of one, come to, and how many there are in each open column.
+    pub(super) fn standings(&self, only: Option<&AgentId>) -> (HashMap<AgentId, Standing>, [usize; 4]) {
+        let mut standings: HashMap<AgentId, Standing> = HashMap::new();
+        let placed = self.0.tasks.board::<4>(0, 0, |view| {
+            if only.is_some_and(|only| *only != view.agent) {
+                return None;
+            }
+            let column = Column::of(view.task.status.as_str());
+            let standing = standings.entry(view.agent.clone()).or_default();
+            if let Some(steps) = view.task.steps_progress() {
+                standing.steps.done += steps.done + steps.skipped;
+                standing.steps.total += steps.total;
+            }
+            match column {
+                Column::InProgress => {
+                    let latest = standing.active.as_ref().map(|active| &active.task.last_activity);
+                    if latest.is_none_or(|latest| *latest < view.task.last_activity) {
+                        standing.active = Some(view.clone());
+                    }
+                }
+                Column::Blocked => {
+                    standing.blocked = true;
+                    standing.waits |= view.task.blocked.as_ref().is_some_and(|blocked| blocked.kind == "input");
+                }
+                _ => {}
+            }
+            Column::ALL.iter().position(|one| *one == column).filter(|at| *at < 4)
+        });
+        (standings, placed.map(|one| one.total))
+    }
+
+    pub(super) fn agent_card(
+        &self,
+        config: &Config,
+        agent: &Agent,
+        standings: &HashMap<AgentId, Standing>,
+        occupied: &HashMap<AgentId, Occupied>,
+    ) -> AgentCard {
+        let (standing, occupied) = (standings.get(&agent.id), occupied.get(&agent.id));
+        let runs = occupied.is_some_and(|occupied| occupied.running > 0);
+        let queue = occupied.map_or(0, |occupied| occupied.waiting);
+        let active = standing.and_then(|standing| standing.active.as_ref());
+        let state = match standing {
+            _ if runs => AgentState::Working,
+            Some(standing) if standing.waits && active.is_none() => AgentState::WaitsForPerson,
+            _ if queue > 0 => AgentState::Queued,
+            Some(standing) if standing.blocked && active.is_none() => AgentState::Blocked,
+            _ => AgentState::Idle,
+        };
+        let team = agent.team.as_ref().and_then(|team| config.teams.iter().find(|known| known.id == *team));
+        AgentCard {
+            face: face(config, agent.id.as_ref()),
+            role: agent.role.as_str().into(),
+            team: team.map(|team| team.name.clone().unwrap_or_else(|| team.id.clone())),
+            state,
+            queue,
+            task: active.map(|view| self.task_card(config, view)),
+        }
+    }
+
+    async fn activity(&self) -> Result<Indexed<Vec<Day>>, Error> {
+        let stats = match self.0.monitor.stats(DAYS).await.map_err(Error::from) {
+            Err(Error::Indexing { percent }) => return Ok(Indexed::Indexing(percent)),
+            stats => stats?,
+        };
+        let now = self.0.clock.now().0;
+        let counted = |day: &str| {
+            let found = stats["days"].as_array().into_iter().flatten().find(|row| row["day"] == *day);
+            found.and_then(|row| row["events"].as_u64()).unwrap_or(0)
+        };
+        let day = |back: u32| {
+            let day = Timestamp(now.saturating_sub(u64::from(back) * DAY_MS)).date().to_string();
+            Day { events: counted(&day), day }
+        };
+        Ok(Indexed::Ready((0..DAYS).rev().map(day).collect()))
+    }
+
+    /// How many work sessions each category has, and all of them, of the last month.
+    pub(super) async fn category_counts(&self) -> Result<Value, Error> {
+        Ok(self.0.monitor.stats(30).await?["total"].take())
+    }
+}
+
+fn team_totals(config: &Config, agents: &[AgentCard], standings: &HashMap<AgentId, Standing>) -> Vec<TeamTotal> {
+    let totals = config.teams.iter().map(|team| {
+        let members: Vec<&Agent> =
+            config.agents.list.iter().filter(|agent| agent.team.as_ref() == Some(&team.id)).collect();
+        let is_working = |agent: &&&Agent| {
+            agents.iter().any(|card| card.face.id == agent.id.as_ref() && card.state == AgentState::Working)
+        };
+        let mut steps = Steps::default();
+        for standing in members.iter().filter_map(|agent| standings.get(&agent.id)) {
+            steps.done += standing.steps.done;
+            steps.total += standing.steps.total;
+        }
+        TeamTotal {
+            name: team.name.clone().unwrap_or_else(|| team.id.clone()),
+            colour: team.colour.clone(),
+            agents: members.len(),
+            working: members.iter().filter(is_working).count(),
+            steps,
+        }
+    });
+    totals.filter(|team| team.agents > 0).collect()
+}
+
+pub(super) fn job_row(config: &Config, job: &Job) -> JobRow {
+    let of = |key: &str| {
+        let known = SessionKey::parse(key).ok();
+        face(config, known.as_ref().map_or(key, |key| key.agent.as_ref()))
+    };
+    JobRow {
+        id: job.job_id.clone(),
+        from: of(&job.session_key),
+        to: of(&job.target_session_key),
+        status: job.status.as_str().into(),
+        turn: job.current_turn,
+        error: job.last_error.clone(),
+        at: job.updated_at,
+        work_session: job.work_session_id.clone(),
+    }
+}

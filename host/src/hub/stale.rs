@@ -1,0 +1,141 @@
+//! Which topics have news, by what happened. A page names for each of its fragments the topics that it depends on.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::feed::Told;
+
+/// Topics of one message; past this, everything is stale.
+const TOPICS_MAX: usize = 256;
+
+/// What a page has not seen yet.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Stale {
+    topics: BTreeSet<String>,
+    /// More than can be named.
+    pub all: bool,
+    /// What an agent is saying: its session and the text so far.
+    pub saying: Option<(String, String)>,
+}
+
+impl Stale {
+    fn add(&mut self, topic: impl Into<String>) {
+        if self.topics.len() >= TOPICS_MAX {
+            self.all = true;
+        } else {
+            self.topics.insert(topic.into());
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.topics.is_empty() && !self.all && self.saying.is_none()
+    }
+
+    /// As a page is told of it.
+    pub fn to_json(&self) -> Value {
+        let mut told = serde_json::json!({});
+        if self.all {
+            told["all"] = true.into();
+        } else if !self.topics.is_empty() {
+            told["stale"] = serde_json::json!(self.topics);
+        }
+        if let Some((session, text)) = &self.saying {
+            told["say"] = serde_json::json!({ "session": session, "text": text });
+        }
+        told
+    }
+}
+
+/// An event of the log.
+pub fn of_event(event: &Value, stale: &mut Stale) {
+    let kind = event["type"].as_str().unwrap_or_default();
+    let group = kind.split_once('.').map_or(kind, |(group, _)| group);
+    let data = &event["data"];
+    match group {
+        "task" | "plan" | "unblock" | "zombie" => stale.add("tasks"),
+        "human_query" => ["questions", "tasks"].into_iter().for_each(|topic| stale.add(topic)),
+        "job" => stale.add("jobs"),
+        "a2a" => ["sessions", "jobs"].into_iter().for_each(|topic| stale.add(topic)),
+        "config" => stale.all = true,
+        _ => {}
+    }
+    if let Some(task) = data["taskId"].as_str() {
+        stale.add(format!("task:{task}"));
+    }
+    if let Some(session) = data["workSessionId"].as_str() {
+        stale.add(format!("session:{session}"));
+    }
+    if let Some(agent) = event["agentId"].as_str().filter(|_| group != "policy") {
+        stale.add(format!("agent:{agent}"));
+    }
+    stale.add("activity");
+}
+
+/// What connected clients are told of runs and sessions.
+pub fn of_feed(told: &Told, stale: &mut Stale) {
+    if !matches!(told.event, "chat" | "sessions.changed") {
+        return;
+    }
+    let Ok(payload) = serde_json::from_str::<Value>(&told.payload) else { return };
+    let Some(session) = payload["sessionKey"].as_str() else { return };
+    if told.event == "chat" && payload["state"] == "delta" {
+        let text = payload["message"]["content"][0]["text"].as_str().unwrap_or_default();
+        stale.saying = Some((session.to_owned(), text.to_owned()));
+        return;
+    }
+    stale.add("agents");
+    stale.add(format!("chat:{session}"));
+    if let Some(agent) = payload["agentId"].as_str() {
+        stale.add(format!("agent:{agent}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::feed::Audience;
+    use serde_json::json;
+
+    fn topics(stale: &Stale) -> Vec<&str> {
+        stale.topics.iter().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn an_event_makes_stale_what_shows_it_and_nothing_else() {
+        let check = |event: Value, expected: &[&str]| {
+            let mut stale = Stale::default();
+            of_event(&event, &mut stale);
+            assert_eq!(topics(&stale), expected, "{event}");
+        };
+        let of = |kind: &str, data: Value| json!({ "type": kind, "agentId": "eden", "data": data });
+        check(of("task.updated", json!({ "taskId": "t" })), &["activity", "agent:eden", "task:t", "tasks"]);
+        check(of("job.failed", json!({})), &["activity", "agent:eden", "jobs"]);
+        check(
+            of("a2a.send", json!({ "workSessionId": "ws_1" })),
+            &["activity", "agent:eden", "jobs", "session:ws_1", "sessions"],
+        );
+        check(of("policy.decided", json!({ "taskId": "t" })), &["activity", "task:t"]);
+        check(json!("no event"), &["activity"]);
+    }
+
+    #[test]
+    fn words_of_a_run_are_passed_on_and_its_end_makes_the_chat_stale() {
+        let told = |payload: Value| Told { event: "chat", audience: Audience::Readers, payload: payload.to_string() };
+        let mut stale = Stale::default();
+        let delta = json!({ "sessionKey": "agent:a:main", "agentId": "a", "state": "delta", "message": { "content": [{ "text": "so far" }] } });
+        of_feed(&told(delta), &mut stale);
+        assert_eq!(stale.saying, Some(("agent:a:main".into(), "so far".into())));
+        of_feed(&told(json!({ "sessionKey": "agent:a:main", "agentId": "a", "state": "final" })), &mut stale);
+        assert_eq!(topics(&stale), ["agent:a", "agents", "chat:agent:a:main"]);
+    }
+
+    #[test]
+    fn more_than_can_be_named_is_everything() {
+        let mut stale = Stale::default();
+        for nth in 0..TOPICS_MAX + 10 {
+            of_event(&json!({ "type": "task.updated", "data": { "taskId": nth.to_string() } }), &mut stale);
+        }
+        assert_eq!(stale.to_json(), json!({ "all": true }));
+    }
+}
