@@ -5,6 +5,7 @@ mod binary;
 pub mod components;
 pub mod continuation;
 mod dir;
+pub mod discord;
 pub mod events;
 mod host;
 mod humans;
