@@ -25,15 +25,20 @@ fn main() {
     fs::write(out.join("builtin.rs"), table).expect("OUT_DIR is writable");
 }
 
-/// Every directory of `plugins` is a default component, but for the kit that they share.
+/// Every directory of `plugins` is a default component, but for the kit that they share and those whose manifest says `builtin = false`.
 fn guests() -> Vec<String> {
     let folder = Path::new("../plugins");
     println!("cargo::rerun-if-changed={}", folder.display());
     let entries = fs::read_dir(folder).expect("plugins is a directory of the repository");
     let names = entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned());
-    let mut names: Vec<String> = names.filter(|name| name != "sdk").collect();
+    let mut names: Vec<String> = names.filter(|name| name != "sdk" && is_builtin(&folder.join(name))).collect();
     names.sort();
     names
+}
+
+fn is_builtin(plugin: &Path) -> bool {
+    let manifest = fs::read_to_string(plugin.join("Cargo.toml")).expect("every plugin has a manifest");
+    !manifest.lines().any(|line| line.trim() == "builtin = false")
 }
 
 /// The target directory is some levels above OUT_DIR, however it is named.

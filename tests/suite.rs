@@ -13,6 +13,7 @@ mod cases {
     mod continuation_people;
     mod crash_events;
     mod crash_jobs;
+    mod discord_server;
     mod docs;
     mod edge;
     mod frozen;

@@ -6,6 +6,7 @@ pub mod browser;
 pub mod components;
 pub mod continuation;
 mod dir;
+pub mod discord;
 pub mod events;
 mod host;
 mod humans;

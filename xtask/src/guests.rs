@@ -71,7 +71,7 @@ struct Guest {
     folder: &'static str,
 }
 
-/// Every directory of `plugins` is a default component, but for the kit that they share; `host/build.rs` holds to the same.
+/// Every directory of `plugins` is a component, but for the kit that they share. The binary embeds those that do not say otherwise.
 fn names(from: &str, folder: &'static str) -> Result<Vec<Guest>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(root().join(from)).with_context(|| format!("cannot read {from}"))? {

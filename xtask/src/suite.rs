@@ -56,6 +56,7 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
             "chela-crash",
             "chela-sdk",
             "continuation",
+            "discord",
             "rules",
             "stop-guard",
         ] {

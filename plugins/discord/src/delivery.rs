@@ -1,0 +1,331 @@
+//! Messages to people: cut, sent one part after the other, and told of when the last one is there.
+//! Keeps true: a delivery is done once, however often it is asked for; a part that may have been sent is sent again under the same
+//! nonce, by which Discord knows it; what was sent stays sent when the rest must wait.
+
+use chela_sdk::channel::{DeliveryResult, Outbound, Question};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::chunks::{CHARACTERS_MAX, chunks};
+use crate::interactions::buttons;
+use crate::machine::{Machine, Turn};
+use crate::mentions::allowed;
+use crate::rest::{Ask, Outcome, Purpose};
+use crate::state::{DONE_MAX, push};
+use crate::wire;
+
+/// Deliveries under way, and those that wait for the host to ask again.
+const DELIVERIES_MAX: usize = 64;
+const CUT: &str = "\n-# (the rest was cut)";
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A channel or a thread, which Discord addresses alike.
+    Place(u64),
+    Person(u64),
+}
+
+impl Target {
+    /// `channel:ID`, `channel:ID:thread:ID` or `direct:ID`; also with `discord:` before it, and `group` for `channel`.
+    pub fn of(text: &str) -> Option<Self> {
+        let parts: Vec<&str> = text.strip_prefix("discord:").unwrap_or(text).split(':').collect();
+        let id = |text: &str| text.parse().ok().filter(|id: &u64| *id > 0);
+        match parts.as_slice() {
+            ["channel" | "group", place] => id(place).map(Self::Place),
+            ["channel" | "group", place, "thread", thread] => id(place).and(id(thread)).map(Self::Place),
+            ["direct", person] => id(person).map(Self::Person),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Delivery {
+    id: String,
+    /// The channel, once it is known.
+    channel: Option<u64>,
+    peer: Option<u64>,
+    parts: Vec<String>,
+    /// Message ids of the parts that are there.
+    sent: Vec<String>,
+    /// Messages of before that are changed instead of new ones made.
+    edits: Vec<u64>,
+    reply_to: Option<u64>,
+    question: Option<Asked>,
+    /// The host asks again later.
+    parked: bool,
+}
+
+/// A question that goes with the last part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Asked {
+    id: String,
+    choices: Vec<String>,
+}
+
+/// A delivery that has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    id: String,
+    messages: Vec<String>,
+    error: String,
+}
+
+impl Done {
+    fn result(&self) -> DeliveryResult {
+        let (id, message_ids, error) = (self.id.clone(), self.messages.clone(), self.error.clone());
+        DeliveryResult { id, message_ids, error, retry: false, retry_ms: 0 }
+    }
+}
+
+impl Machine {
+    pub fn deliver(&mut self, turn: &mut Turn, outbound: Outbound) {
+        if let Some(done) = self.state.done.iter().find(|done| done.id == outbound.id) {
+            return turn.delivered(done.result());
+        }
+        let id = outbound.id.clone();
+        if let Some(delivery) = self.state.deliveries.iter_mut().find(|delivery| delivery.id == id) {
+            // Under way: its result comes. Parked: it goes on where it stopped.
+            if std::mem::take(&mut delivery.parked) {
+                self.advance(turn, &id);
+            }
+            return;
+        }
+        match self.planned(outbound) {
+            Ok(delivery) => {
+                self.make_room();
+                self.state.deliveries.push_back(delivery);
+                turn.changed();
+                self.advance(turn, &id);
+            }
+            Err(error) => self.end(turn, Done { id, messages: Vec::new(), error: error.into() }),
+        }
+    }
+
+    fn planned(&self, outbound: Outbound) -> Result<Delivery, &'static str> {
+        let target =
+            Target::of(&outbound.target).ok_or("this is no place of Discord; write channel:ID or direct:ID")?;
+        let mut parts = chunks(&outbound.text, CHARACTERS_MAX);
+        if parts.len() > self.config.chunks_max {
+            parts.truncate(self.config.chunks_max);
+            if let Some(last) = parts.last_mut() {
+                *last = cut(last);
+            }
+        }
+        if parts.is_empty() {
+            return Err("the message is empty");
+        }
+        let (channel, peer) = match target {
+            Target::Place(channel) => (Some(channel), None),
+            Target::Person(peer) => (None, Some(peer)),
+        };
+        Ok(Delivery {
+            id: outbound.id,
+            channel,
+            peer,
+            parts,
+            sent: Vec::new(),
+            edits: outbound.edits.iter().filter_map(|id| id.parse().ok()).collect(),
+            reply_to: outbound.reply_to.parse().ok().filter(|id| *id > 0),
+            question: outbound.question.map(|Question { id, choices }| Asked { id, choices }),
+            parked: false,
+        })
+    }
+
+    /// Of too many, the oldest that waits for the host goes: the host has it still.
+    fn make_room(&mut self) {
+        if self.state.deliveries.len() >= DELIVERIES_MAX
+            && let Some(at) = self.state.deliveries.iter().position(|delivery| delivery.parked)
+        {
+            self.state.deliveries.remove(at);
+        }
+    }
+
+    /// The next request of a delivery, or its end.
+    fn advance(&mut self, turn: &mut Turn, id: &str) {
+        let Some(at) = self.state.deliveries.iter().position(|delivery| delivery.id == id) else { return };
+        let (known, peer) = (self.state.deliveries[at].channel, self.state.deliveries[at].peer);
+        let found = known.or_else(|| peer.and_then(|peer| self.state.direct.get(&peer).copied()));
+        let Some(channel) = found else { return self.open_direct(turn, id, peer.unwrap_or_default()) };
+        self.state.deliveries[at].channel = Some(channel);
+        if self.state.deliveries[at].sent.len() < self.state.deliveries[at].parts.len() {
+            let ask = self.next_part(&self.state.deliveries[at], channel, turn.now_ms);
+            if !self.ask(turn, Purpose::Part { delivery: id.to_owned() }, ask) {
+                self.park(turn, id, "too many requests wait", 5_000);
+            }
+            return;
+        }
+        let Some(delivery) = self.state.deliveries.remove(at) else { return };
+        for left in delivery.edits.iter().skip(delivery.parts.len()) {
+            let path = format!("/messages/{left}");
+            self.ask(turn, Purpose::Remove, Ask::channel("DELETE", channel, &path, "/messages/*", Value::Null));
+        }
+        self.end(turn, Done { id: delivery.id, messages: delivery.sent, error: String::new() });
+    }
+
+    fn next_part(&self, delivery: &Delivery, channel: u64, now_ms: u64) -> Ask {
+        let nth = delivery.sent.len();
+        let is_edit = nth < delivery.edits.len();
+        let pending = delivery.reply_to.filter(|_| nth == 0 && !is_edit).and_then(|id| self.pending(id, now_ms));
+        // Nobody else is to read the rest of a private reply in the channel.
+        let is_cut = pending.is_some_and(|pending| pending.private) && delivery.parts.len() > 1;
+        let content = if is_cut { cut(&delivery.parts[nth]) } else { delivery.parts[nth].clone() };
+        let mut body = json!({ "content": content, "allowed_mentions": allowed(&self.config) });
+        let is_last = nth + 1 == delivery.parts.len();
+        if let Some(asked) = delivery.question.as_ref().filter(|_| is_last) {
+            body["components"] = buttons(&Question { id: asked.id.clone(), choices: asked.choices.clone() });
+        }
+        if let Some(message) = delivery.edits.get(nth) {
+            if body["components"].is_null() {
+                body["components"] = json!([]);
+            }
+            return Ask::channel("PATCH", channel, &format!("/messages/{message}"), "/messages/*", body);
+        }
+        if let (Some(pending), Some(me)) = (pending, &self.state.me) {
+            let path = format!("/webhooks/{}/{}/messages/@original", me.application, pending.token);
+            return Ask::interaction("PATCH", path, "/webhooks/*/*/messages/@original", pending.id, body);
+        }
+        body["nonce"] = json!(nonce(&delivery.id, nth));
+        body["enforce_nonce"] = json!(true);
+        if let Some(message) = delivery.reply_to.filter(|_| nth == 0 && self.config.replies) {
+            body["message_reference"] = json!({ "message_id": message.to_string(), "fail_if_not_exists": false });
+        }
+        Ask::channel("POST", channel, "/messages", "/messages", body)
+    }
+
+    pub fn part_answered(&mut self, turn: &mut Turn, id: &str, outcome: Outcome) {
+        let Some(at) = self.state.deliveries.iter().position(|delivery| delivery.id == id) else { return };
+        let nth = self.state.deliveries[at].sent.len();
+        let is_edit = nth < self.state.deliveries[at].edits.len();
+        let reply_to = self.state.deliveries[at].reply_to.filter(|_| nth == 0 && !is_edit);
+        let pending = reply_to.and_then(|id| self.state.interactions.iter().find(|pending| pending.id == id).cloned());
+        match outcome {
+            Outcome::Done(message) => {
+                if let Some(pending) = &pending {
+                    self.forget_pending(pending.id);
+                    if pending.private {
+                        self.state.deliveries[at].parts.truncate(1);
+                    }
+                }
+                let message = wire::id(&message["id"]).unwrap_or_default();
+                self.state.deliveries[at].sent.push(message.to_string());
+                if let Some(question) = self.state.deliveries[at].question.as_ref().map(|asked| asked.id.clone()) {
+                    self.remember_question(message, &question);
+                }
+                self.advance(turn, id);
+            }
+            Outcome::Refused { status: 404, .. } if is_edit => {
+                // Someone has deleted it: new messages, then.
+                self.state.deliveries[at].edits.truncate(nth);
+                self.advance(turn, id);
+            }
+            Outcome::Refused { .. } if pending.as_ref().is_some_and(|pending| !pending.private) => {
+                // The interaction is over; the channel is still there.
+                self.forget_pending(reply_to.unwrap_or_default());
+                self.advance(turn, id);
+            }
+            Outcome::Refused { status, code, said } => {
+                let error = format!("Discord refused the message: {said} ({status}, code {code})");
+                self.give_up(turn, id, error);
+            }
+            Outcome::Failed { said, retry_ms } => self.park(turn, id, &said, retry_ms),
+        }
+    }
+
+    fn open_direct(&mut self, turn: &mut Turn, id: &str, peer: u64) {
+        let is_asked = |call: &crate::rest::Call| call.purpose == Purpose::Direct { peer };
+        if self.state.calls.iter().any(is_asked) {
+            return;
+        }
+        let body = json!({ "recipient_id": peer.to_string() });
+        let ask = Ask::other("POST", "/users/@me/channels".into(), "/users/@me/channels", body);
+        if !self.ask(turn, Purpose::Direct { peer }, ask) {
+            self.park(turn, id, "too many requests wait", 5_000);
+        }
+    }
+
+    pub fn direct_opened(&mut self, turn: &mut Turn, peer: u64, outcome: Outcome) {
+        let waits =
+            |delivery: &&Delivery| delivery.peer == Some(peer) && delivery.channel.is_none() && !delivery.parked;
+        let waiting: Vec<String> = self.state.deliveries.iter().filter(waits).map(|one| one.id.clone()).collect();
+        if let Outcome::Done(channel) = &outcome
+            && let Some(channel) = wire::id(&channel["id"])
+        {
+            self.state.remember_direct(peer, channel);
+            return waiting.iter().for_each(|id| self.advance(turn, id));
+        }
+        for id in waiting {
+            match &outcome {
+                Outcome::Done(_) => self.give_up(turn, &id, "Discord named no channel for this person".into()),
+                Outcome::Refused { status, code, said } => {
+                    let error =
+                        format!("Discord opens no conversation with this person: {said} ({status}, code {code})");
+                    self.give_up(turn, &id, error);
+                }
+                Outcome::Failed { said, retry_ms } => self.park(turn, &id, said, *retry_ms),
+            }
+        }
+    }
+
+    fn park(&mut self, turn: &mut Turn, id: &str, error: &str, retry_ms: u64) {
+        if let Some(delivery) = self.state.deliveries.iter_mut().find(|delivery| delivery.id == id) {
+            delivery.parked = true;
+        }
+        let (id, error) = (id.to_owned(), error.to_owned());
+        turn.delivered(DeliveryResult { id, message_ids: Vec::new(), error, retry: true, retry_ms });
+    }
+
+    fn give_up(&mut self, turn: &mut Turn, id: &str, error: String) {
+        self.state.deliveries.retain(|delivery| delivery.id != id);
+        self.end(turn, Done { id: id.to_owned(), messages: Vec::new(), error });
+    }
+
+    fn end(&mut self, turn: &mut Turn, done: Done) {
+        turn.delivered(done.result());
+        push(&mut self.state.done, done, DONE_MAX);
+    }
+}
+
+/// A part that says that more was to come.
+fn cut(part: &str) -> String {
+    let kept: String = part.chars().take(CHARACTERS_MAX - CUT.chars().count()).collect();
+    kept + CUT
+}
+
+/// The same for the same part on every try, and of the length that Discord takes.
+fn nonce(id: &str, nth: usize) -> String {
+    format!("{:016x}-{nth}", hash(id))
+}
+
+/// FNV-1a: short, and the same in every version.
+pub fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_as_sessions_name_them() {
+        let check = |text: &str, expected: Option<Target>| assert_eq!(Target::of(text), expected, "{text}");
+        check("channel:42", Some(Target::Place(42)));
+        check("channel:42:thread:7", Some(Target::Place(7)));
+        check("discord:channel:42:thread:7", Some(Target::Place(7)));
+        check("group:42", Some(Target::Place(42)));
+        check("direct:9", Some(Target::Person(9)));
+        for bad in ["", "42", "channel:", "channel:x", "channel:0", "channel:1:thread:", "channel:../2", "direct:9:1"] {
+            check(bad, None);
+        }
+    }
+
+    #[test]
+    fn a_nonce_is_one_of_its_part() {
+        assert_eq!(nonce("a", 0), nonce("a", 0));
+        assert_ne!(nonce("a", 0), nonce("a", 1));
+        assert_ne!(nonce("a", 0), nonce("b", 0));
+        assert!(nonce(&"x".repeat(500), 99).len() <= 25);
+    }
+}
