@@ -23,6 +23,8 @@
 //!
 //! Name, version and summary of the plugin are those of its `Cargo.toml`. A panic's text goes to the plugin's log before the call fails.
 
+#[cfg(feature = "channel")]
+pub mod channel;
 pub mod classifier;
 pub mod continuation;
 pub mod guard;

@@ -62,3 +62,17 @@ pub mod prompts {
         default_bindings_module: "chela_sdk::worlds::prompts",
     });
 }
+
+#[cfg(feature = "channel")]
+pub mod adapter {
+    wit_bindgen::generate!({
+        inline: "package chela:sdk; world adapter { export chela:channel/adapter@0.1.0-dev; }",
+        path: ["../../wit/policy", "../../wit/channel"],
+        world: "chela:sdk/adapter",
+        with: { "chela:policy/types@0.1.0": crate::worlds::base::chela::policy::types },
+        additional_derives: [PartialEq],
+        pub_export_macro: true,
+        export_macro_name: "export_adapter",
+        default_bindings_module: "chela_sdk::worlds::adapter",
+    });
+}
