@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::agents;
 use crate::bus::{self, Bus, data};
+use crate::channels;
 use crate::clock::Clock;
 use crate::config::{Listen, Starter};
 use crate::continuation;
@@ -115,6 +116,7 @@ pub struct App {
     humans: humans::Handle,
     agents: agents::Handle,
     continuation: continuation::Handle,
+    channels: channels::Handle,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
     sockets: TaskTracker,
@@ -176,6 +178,7 @@ impl App {
         let humans_found = humans::read(&opened)?;
         let results_found = results::read(&opened)?;
         let continuation_found = continuation::read(&opened)?;
+        let channels_found = channels::read(&opened)?;
         let journal = opened.start()?;
         let results = results::Handle::new(journal.clone(), clock.clone(), results_found);
         let audit = Audit::open(&dir)?;
@@ -327,7 +330,7 @@ impl App {
                 bus: bus.clone(),
                 metrics: metrics.clone(),
                 settings: settings.clone(),
-                journal,
+                journal: journal.clone(),
                 plugins: plugins.clone(),
                 tasks: tasks.clone(),
                 sessions: sessions.clone(),
@@ -338,6 +341,24 @@ impl App {
             services.stop.clone(),
         );
         services.spawn("what keeps agents at work", looking);
+        let (channels, running) = channels::start(
+            channels::Options {
+                dir: dir.clone(),
+                clock: clock.clone(),
+                bus: bus.clone(),
+                metrics: metrics.clone(),
+                settings: settings.clone(),
+                journal,
+                plugins: plugins.clone(),
+                tasks: tasks.clone(),
+                sessions: sessions.clone(),
+                jobs: jobs.clone(),
+                humans: humans.clone(),
+            },
+            channels_found,
+            services.stop.clone(),
+        );
+        services.spawn("the channels", running);
 
         let (phase, phase_seen) = watch::channel(Phase::Ready);
         let (changes, sockets) = (TaskTracker::new(), TaskTracker::new());
@@ -356,6 +377,7 @@ impl App {
             humans: humans.clone(),
             agents: agents.clone(),
             continuation: continuation.clone(),
+            channels: channels.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             metrics,
@@ -395,6 +417,7 @@ impl App {
             humans,
             agents,
             continuation,
+            channels,
             phase,
             changes,
             sockets,
@@ -450,6 +473,10 @@ impl App {
 
     pub fn continuation(&self) -> &continuation::Handle {
         &self.continuation
+    }
+
+    pub fn channels(&self) -> &channels::Handle {
+        &self.channels
     }
 
     pub fn tools(&self) -> &tools::Handle {
