@@ -5,6 +5,7 @@ mod tidy;
 mod cases {
     mod adopt;
     mod browser;
+    mod channels_crash;
     mod channels_faults;
     mod channels_grants;
     mod channels_swaps;

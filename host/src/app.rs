@@ -3,6 +3,7 @@
 //! a part that dies is noticed.
 
 mod adopt;
+mod parts;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,8 +12,6 @@ use std::time::Duration;
 use chela_storage::{DirLock, LockError};
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agents;
@@ -42,6 +41,7 @@ use crate::tasks;
 use crate::tools;
 
 pub use adopt::adopt;
+use parts::Parts;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -123,36 +123,6 @@ pub struct App {
     listeners: Parts,
     services: Parts,
     _lock: DirLock,
-}
-
-/// Tasks that run until they are told to stop.
-#[derive(Default)]
-struct Parts {
-    tasks: JoinSet<&'static str>,
-    stop: CancellationToken,
-}
-
-impl Parts {
-    fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(async move {
-            task.await;
-            name
-        });
-    }
-
-    /// The first part that ends although nobody told it to.
-    async fn died(&mut self) -> Error {
-        match self.tasks.join_next().await {
-            Some(Ok(part)) => Error::Died { part },
-            Some(Err(_)) => Error::Died { part: "a part of the gateway" },
-            None => std::future::pending().await,
-        }
-    }
-
-    async fn end(&mut self) {
-        self.stop.cancel();
-        while self.tasks.join_next().await.is_some() {}
-    }
 }
 
 impl App {
@@ -596,22 +566,4 @@ fn addresses_of(listeners: &[Listener]) -> Addresses {
         *addresses.get_mut(listener.port()) = Some(listener.address());
     }
     addresses
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_part_that_ends_or_panics_by_itself_is_noticed_and_one_that_was_told_is_not_missed() {
-        let mut parts = Parts::default();
-        parts.spawn("a part that ends", async {});
-        assert!(matches!(parts.died().await, Error::Died { part: "a part that ends" }));
-        parts.spawn("a part that panics", async { panic!("for the test") });
-        assert!(matches!(parts.died().await, Error::Died { .. }));
-        let stop = parts.stop.clone();
-        parts.spawn("a part that goes on", async move { stop.cancelled().await });
-        parts.end().await;
-        assert!(parts.tasks.is_empty());
-    }
 }

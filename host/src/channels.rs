@@ -15,7 +15,7 @@ mod store;
 mod supervisor;
 mod take;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,10 +45,12 @@ pub use store::{Found, read};
 
 /// What may wait for one adapter.
 const ASKS_MAX: usize = 1_024;
+/// Keys of operators' messages that are remembered.
+const SENT_MAX: usize = 4_096;
 /// How long a webhook call waits for its answer.
 const WEBHOOK_PATIENCE: Duration = Duration::from_secs(15);
 /// How long a channel may take to say goodbye.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
+const STOP_PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -115,6 +117,8 @@ struct Kept {
     posted: u64,
     /// Where the replies of runs go.
     replies: HashMap<String, Reply>,
+    /// Messages that operators sent lately.
+    sent: VecDeque<String>,
 }
 
 /// An adapter that runs.
@@ -192,7 +196,10 @@ pub fn start(options: Options, found: Found, stop: CancellationToken) -> (Handle
     for posted in found.outbox {
         kept.keep(posted);
     }
-    kept.replies = found.replies.into_iter().map(|reply| (reply.run.clone(), reply)).collect();
+    // What is taken up again says by itself where its reply goes.
+    let again: Vec<String> = found.inbox.iter().map(store::Taken::key).collect();
+    let replies = found.replies.into_iter().filter(|reply| !again.contains(&reply.run));
+    kept.replies = replies.map(|reply| (reply.run.clone(), reply)).collect();
     let handovers = options.plugins.handovers();
     let handle = Handle(Arc::new(Shared { options, state: Mutex::new(kept) }));
     let supervisor = supervisor::Supervisor::new(handle.0.clone(), handovers);
@@ -303,7 +310,7 @@ impl Handle {
         Ok(view)
     }
 
-    /// Sends a message to people. When this answers, it is on record. The same key again is the same message.
+    /// Sends a message to people. When this answers, it is on record. A key that came lately is the same message.
     pub async fn send(&self, name: &str, target: &str, text: String, key: Option<String>) -> Result<String, Error> {
         self.get(name)?;
         if !is_target(target) {
@@ -315,11 +322,20 @@ impl Handle {
         let now = self.0.now();
         let id = key.map_or_else(|| id::fresh(now).to_string(), |key| format!("send:{key}"));
         let known = |posted: &Posted| posted.outbound.id == id;
-        if self.0.state().outbox.get(name).is_some_and(|of_channel| of_channel.values().any(known)) {
-            return Ok(id);
+        {
+            let state = self.0.state();
+            let waits = state.outbox.get(name).is_some_and(|of_channel| of_channel.values().any(known));
+            if waits || state.sent.contains(&id) {
+                return Ok(id);
+            }
         }
         let outbound = message(id.clone(), target.to_owned(), text, String::new());
         self.0.post(Posted { channel: name.to_owned(), outbound, at: now }, Transaction::default()).await?;
+        let mut state = self.0.state();
+        state.sent.push_back(id.clone());
+        if state.sent.len() > SENT_MAX {
+            state.sent.pop_front();
+        }
         Ok(id)
     }
 

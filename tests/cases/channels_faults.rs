@@ -13,6 +13,7 @@ fn an_adapter_that_misbehaves_is_begun_anew_and_others_go_on() {
     let (bad, good) = (Chat::start(), Chat::start());
     let host = TestHost::scripted_with(SCRIPT, |file| {
         file["channels"]["bad"] = relay(&bad, json!({}));
+        file["channels"]["bad"]["limits"]["cpuMs"] = json!(100);
         file["channels"]["good"] = relay(&good, json!({}));
     });
     host.channel_is("bad", "ready");

@@ -72,17 +72,18 @@ fn what_is_not_granted_is_refused_and_told() {
 #[test]
 fn a_missing_secret_is_no_reason_to_try_again_and_again() {
     let chat = Chat::start();
-    let path = |host: &TestHost| host.dir.state.path().join("token");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("token");
     let mut own = relay(&chat, json!({ "token": "token" }));
-    own["grants"]["secrets"]["token"]["value"] = json!({ "file": "token" });
+    own["grants"]["secrets"]["token"]["value"] = json!({ "file": path });
     let host = TestHost::scripted_with(SCRIPT, |file| file["channels"]["relay"] = own);
     let view = host.channel_is("relay", "needs-auth");
     assert!(view["detail"].as_str().expect("words").contains("cannot read"), "{view}");
     host.clock.advance(std::time::Duration::from_secs(600));
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert_eq!((chat.opened().len(), &host.channel("relay")["restarts"]), (0, &json!(1)));
-    std::fs::write(path(&host), "found-it").expect("written");
-    std::fs::set_permissions(path(&host), std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its owner's");
+    std::fs::write(&path, "found-it").expect("written");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its owner's");
     host.call("channel.restart", json!({ "channel": "relay" })).expect("restarted");
     host.channel_is("relay", "ready");
     assert_eq!(chat.opened(), ["Bearer found-it"]);

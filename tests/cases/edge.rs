@@ -48,6 +48,8 @@ fn every_route_asks_for_its_scope_on_every_listener_it_is_on() {
                     (false, _, _) => &[404],
                     // A socket is not asked for.
                     (true, Access::Open, _) if route.path == "/" => &[400],
+                    // No webhook is granted.
+                    (true, Access::Open, _) if route.path.starts_with("/hooks/") => &[404],
                     (true, Access::Open, _) => &[200],
                     (true, _, None) => &[401],
                     (true, Access::Needs(needed), Some(held)) if !held.holds(needed) => &[403],
@@ -259,6 +261,7 @@ fn takes_parameters(method: &str) -> bool {
     let asking = [
         "agent",
         "agent.wait",
+        "channel.restart",
         "chat.abort",
         "chat.history",
         "chat.send",

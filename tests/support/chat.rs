@@ -31,6 +31,8 @@ struct Log {
     /// Results of deliveries, in this order; then that it was well.
     results: VecDeque<Value>,
     beat: Option<u64>,
+    /// So many messages were written; who says hello is told those that it has not seen.
+    written: u64,
     current: Option<mpsc::UnboundedSender<Option<String>>>,
 }
 
@@ -77,6 +79,11 @@ impl Chat {
 
     pub fn message(&self, seq: u64, text: &str) {
         self.send(json!({ "op": "message", "id": format!("m{seq}"), "seq": seq, "text": text }));
+    }
+
+    /// So many messages are written, whoever is there to hear them.
+    pub fn writes(&self, count: u64) {
+        self.log().written = count;
     }
 
     /// Ends the connection without a word.
@@ -138,7 +145,7 @@ async fn talk(stream: TcpStream, log: Arc<Mutex<Log>>) {
             heard = read.next() => match heard {
                 Some(Ok(Message::Text(text))) => {
                     let frame: Value = serde_json::from_str(text.as_str()).expect("an adapter speaks JSON");
-                    if let Some(answer) = reaction(&log, frame) {
+                    for answer in reaction(&log, frame) {
                         // To itself: it waits its turn behind what was sent before.
                         let _ = out.send(Some(answer.to_string()));
                     }
@@ -150,16 +157,21 @@ async fn talk(stream: TcpStream, log: Arc<Mutex<Log>>) {
     }
 }
 
-fn reaction(log: &Mutex<Log>, frame: Value) -> Option<Value> {
+fn reaction(log: &Mutex<Log>, frame: Value) -> Vec<Value> {
     let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
     let answer = match frame["op"].as_str().expect("every frame has an op") {
-        "hello" => Some(json!({ "op": "ready", "beat": log.beat })),
+        "hello" => {
+            let seen = frame["seq"].as_u64().unwrap_or(0);
+            let message = |seq: u64| json!({ "op": "message", "id": format!("m{seq}"), "seq": seq, "text": "hello" });
+            let ready = json!({ "op": "ready", "beat": log.beat });
+            std::iter::once(ready).chain((seen + 1..=log.written).map(message)).collect()
+        }
         "deliver" => {
             let mut result = log.results.pop_front().unwrap_or_else(|| json!({ "message": "1" }));
             (result["op"], result["id"]) = (json!("result"), frame["id"].clone());
-            Some(result)
+            vec![result]
         }
-        _ => None,
+        _ => Vec::new(),
     };
     log.frames.push(frame);
     answer
@@ -207,7 +219,9 @@ pub fn relay(chat: &Chat, config: Value) -> Value {
     let hosts = json!([chat.sockets.to_string(), chat.requests.to_string()]);
     json!({
         "source": crate::path_of(&crate::guest("relay")), "config": own,
-        "grants": { "hosts": hosts, "secrets": { "token": { "value": SECRET, "hosts": hosts } } },
+        "grants": {
+            "hosts": hosts, "secrets": { "token": { "value": SECRET, "hosts": hosts } }, "rates": { "frames": 100_000 },
+        },
     })
 }
 

@@ -188,7 +188,9 @@ impl Adapter {
         let resting = if let Phase::Resting { until } = self.phase { Some(until) } else { None };
         let alive = self.connections.values().filter_map(|connection| connection.keepalive.as_ref()?.next);
         let own = self.timers.values().copied().chain(alive).chain(resting);
-        own.chain(self.outbox.next_due(self.delivers())).min()
+        // During a call nothing is handed over; what is due then is when the call has ended.
+        let gives = self.phase == Phase::Live && self.delivers() && self.has_room();
+        own.chain(self.outbox.next_due(gives)).min()
     }
 
     pub(crate) fn push(&mut self, input: Input) {

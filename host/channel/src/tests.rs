@@ -365,6 +365,7 @@ fn chance_breaks_no_promise() {
                 _ => Event::Tick,
             };
             let was_calling = driven.adapter.phase() == Phase::Calling;
+            let ticks = event == Event::Tick;
             let mut effects = driven.step(event);
             if effects.iter().any(|effect| matches!(effect, Effect::Invalid { .. })) {
                 assert_eq!(effects.len(), 1, "an answer that is none does nothing");
@@ -381,6 +382,8 @@ fn chance_breaks_no_promise() {
                 ended.extend(commit.done.into_iter().map(|done| done.id));
             }
             assert!(driven.adapter.connections().len() <= 8);
+            let due = driven.adapter.next_due();
+            assert!(!ticks || due.is_none_or(|at| at > driven.now), "a tick leaves nothing due: {due:?}, seed {seed}");
         }
         let all = ended.len() + driven.adapter.undelivered();
         ended.sort();

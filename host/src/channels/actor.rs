@@ -91,7 +91,7 @@ impl Actor {
         });
         self.take_up_outbox();
         self.feed(Event::Start).await;
-        let mut stopping = false;
+        let mut until = None;
         let clock = self.shared.options.clock.clone();
         while self.machine.phase() != Phase::Ended {
             if let Some(handover) = self.handover.take_if(|_| self.call.is_none() && self.making.is_none()) {
@@ -101,12 +101,12 @@ impl Actor {
             let due = self.machine.next_due().map(|at| Duration::from_millis(at.saturating_sub(self.now())));
             tokio::select! {
                 biased;
-                () = stop.cancelled(), if !stopping => {
-                    stopping = true;
+                () = stop.cancelled(), if until.is_none() => {
+                    // Real time: a gateway that stops does not wait for a clock.
+                    until = Some(tokio::time::Instant::now() + STOP_PATIENCE);
                     self.feed(Event::Stop).await;
                 }
-                // Real time: a machine that stops does not wait for a clock.
-                () = tokio::time::sleep(STOP_PATIENCE), if stopping => break,
+                () = over(until) => break,
                 called = pending(&mut self.call) => self.called(called).await,
                 made = pending(&mut self.making) => self.made(made).await,
                 ask = self.asks.recv() => match ask {
@@ -141,7 +141,7 @@ impl Actor {
         }
     }
 
-    fn deliver(&self, posted: store::Posted) -> Event {
+    fn deliver(&self, posted: store::Posted) -> chela_channel::Event {
         let age = self.shared.now().0.saturating_sub(posted.at.0);
         Event::Deliver { outbound: posted.outbound, since: self.now().saturating_sub(age) }
     }
@@ -198,7 +198,8 @@ impl Actor {
         let said = failure.to_string();
         let plugins = self.shared.options.plugins.clone();
         let again = match plugins.adapter_failed(&self.name, &self.version, &failure).await {
-            Aftermath::Rest | Aftermath::Quarantined => false,
+            Aftermath::Rest => false,
+            Aftermath::Quarantined => return Box::pin(self.give_up(said)).await,
             Aftermath::RolledBack(version) => {
                 let state = self.shared.state().states.get(&self.name).cloned();
                 self.version = version;
@@ -213,6 +214,12 @@ impl Actor {
             }
         };
         Box::pin(self.feed(Event::Failed { said, again })).await;
+    }
+
+    /// It is in quarantine: an operator who releases it begins it again.
+    async fn give_up(&mut self, said: String) {
+        self.feed(Event::Failed { said, again: false }).await;
+        self.feed(Event::Stop).await;
     }
 
     /// Begins to make an instance of the version that serves, going on from the last checkpoint.
@@ -254,8 +261,11 @@ impl Actor {
             }
             Err(failure) => {
                 let plugins = self.shared.options.plugins.clone();
-                plugins.adapter_failed(&self.name, &self.version, &failure).await;
-                self.feed(Event::Unmade { said: failure.to_string() }).await;
+                let said = failure.to_string();
+                match plugins.adapter_failed(&self.name, &self.version, &failure).await {
+                    Aftermath::Quarantined => self.give_up(said).await,
+                    Aftermath::Rest | Aftermath::RolledBack(_) => self.feed(Event::Unmade { said }).await,
+                }
             }
         }
     }
@@ -349,6 +359,13 @@ fn ms(elapsed: Duration) -> u64 {
 async fn sleep(clock: &crate::clock::Clock, due: Option<Duration>) {
     match due {
         Some(due) => clock.sleep(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn over(until: Option<tokio::time::Instant>) {
+    match until {
+        Some(until) => tokio::time::sleep_until(until).await,
         None => std::future::pending().await,
     }
 }

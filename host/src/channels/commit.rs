@@ -81,8 +81,10 @@ impl Actor {
         }
         self.note(commit.done, heard.len() + taken.len());
         for taken in taken {
-            // Bounded: an adapter waits for what it has brought.
-            let _ = self.taking.send(taken).await;
+            // To wait here could be for ever: what takes them up may wait for this task.
+            if self.taking.try_send(taken).is_err() {
+                tracing::warn!(channel = self.name, "a message is on record and is taken up at the next start");
+            }
         }
         Ok(())
     }

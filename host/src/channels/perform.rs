@@ -293,7 +293,7 @@ impl Actor {
     }
 }
 
-fn closed(connection: String, epoch: u64, said: &str, refused: bool) -> Event {
+fn closed(connection: String, epoch: u64, said: &str, refused: bool) -> chela_channel::Event {
     Event::Closed { connection, epoch, code: 0, reason: said.to_owned(), refused }
 }
 

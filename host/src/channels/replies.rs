@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chela_channel::{Outbound, Question};
 use chela_flow::Place;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
@@ -10,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::routing::mentioned;
 use super::store::{self, Posted, Reply};
 use super::{Ask, Error, Shared, message};
+use crate::config::{Agent, AgentRole};
 use crate::jobs::{self, Outgoing};
 use crate::journal::Transaction;
 use crate::session_key::SessionKey;
@@ -70,7 +72,7 @@ async fn look_at_all(shared: &Shared) {
     }
 }
 
-async fn give_up(shared: &Shared, run: &str) {
+pub(super) async fn give_up(shared: &Shared, run: &str) {
     shared.state().replies.remove(run);
     let mut transaction = Transaction::default();
     if store::drop_reply(&mut transaction, run).is_ok()
@@ -111,9 +113,10 @@ async fn ended_with(shared: &Shared, run: &str, ended: &Ended) {
     if ended.status == Status::Ok {
         route_on(shared, run, &reply, &text).await;
     }
-    let Reply { channel, target, reply_to, .. } = reply;
+    let Reply { channel, target, reply_to, session, .. } = reply;
     let mut transaction = Transaction::default();
-    let outbound = message(run.to_owned(), target, text, reply_to);
+    let question = question_of(shared, run, &session).await;
+    let outbound = Outbound { question, ..message(run.to_owned(), target, text, reply_to) };
     let posted = match store::drop_reply(&mut transaction, run) {
         Ok(()) => shared.post(Posted { channel: channel.clone(), outbound, at: shared.now() }, transaction).await,
         Err(error) => Err(error.into()),
@@ -122,6 +125,19 @@ async fn ended_with(shared: &Shared, run: &str, ended: &Ended) {
         Ok(()) => drop(shared.state().replies.remove(run)),
         Err(error) => unposted(shared, &channel, &error),
     }
+}
+
+/// What a run asks of people, so that networks that can offer a way to answer it do.
+async fn question_of(shared: &Shared, run: &str, session: &str) -> Option<Question> {
+    let key = SessionKey::parse(session).ok()?;
+    let settings = shared.options.settings.current();
+    let asks = |agent: &&Agent| agent.id == key.agent && agent.role == AgentRole::Orchestrator;
+    settings.config.agents.list.iter().find(asks)?;
+    let id = shared.options.sessions.get(&key)?.id.clone();
+    let rows = shared.options.sessions.rows_of_run(&key, &id, run).await.ok()?;
+    let parts = rows.iter().rev().filter_map(|row| row["content"].as_array()).flatten();
+    let mut asked = parts.filter_map(|part| part["humanQuery"]["id"].as_str());
+    asked.next().map(|id| Question { id: id.to_owned(), choices: Vec::new() })
 }
 
 /// Other agents that a reply speaks to hear of it: each by a job, which the same reply begins once.

@@ -64,10 +64,7 @@ fn known<'a>(config: &'a Config, id: Option<&AgentId>) -> Option<&'a Agent> {
 /// An agent by its id, or by the name that people know.
 fn named<'a>(config: &'a Config, name: &str) -> Option<&'a Agent> {
     let name = name.trim().to_lowercase();
-    let is_it = |agent: &&Agent| {
-        let shown = agent.identity.as_ref().and_then(|face| face.name.as_deref()).map(str::to_lowercase);
-        agent.id.as_ref() == name || shown.as_deref() == Some(&*name)
-    };
+    let is_it = |agent: &&Agent| agent.id.as_ref() == name || agent.display_name().to_lowercase() == name;
     (!name.is_empty()).then(|| config.agents.list.iter().find(is_it)).flatten()
 }
 

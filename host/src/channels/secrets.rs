@@ -21,6 +21,8 @@ pub(super) struct Secrets(BTreeMap<String, Known>);
 struct Known {
     /// Or what to change so that it is there.
     value: Result<String, String>,
+    /// Every way in which it may be written.
+    forms: Vec<String>,
     hosts: Arc<Hosts>,
 }
 
@@ -42,7 +44,12 @@ pub(super) struct Filled {
 
 impl Secrets {
     pub(super) fn add(&mut self, name: String, value: Result<String, String>, hosts: Hosts) {
-        self.0.insert(name, Known { value, hosts: Arc::new(hosts) });
+        const ALL: [Encoding; 4] = [Encoding::Raw, Encoding::Json, Encoding::Url, Encoding::Base64];
+        let long = value.as_ref().ok().filter(|value| value.len() >= SCRUBBED_BYTES_MIN);
+        let mut forms: Vec<String> = long.iter().flat_map(|value| ALL.map(|way| encoded(value, way))).collect();
+        forms.sort();
+        forms.dedup();
+        self.0.insert(name, Known { value, forms, hosts: Arc::new(hosts) });
     }
 
     fn value(&self, name: &str) -> Result<&str, Unfilled> {
@@ -143,12 +150,8 @@ impl Secrets {
         clean
     }
 
-    /// Every way in which a secret may be written.
-    fn forms(&self) -> impl Iterator<Item = (&str, String)> {
-        const ALL: [Encoding; 4] = [Encoding::Raw, Encoding::Json, Encoding::Url, Encoding::Base64];
-        let known = self.0.iter().filter_map(|(name, known)| Some((name, known.value.as_ref().ok()?)));
-        let long = known.filter(|(_, value)| value.len() >= SCRUBBED_BYTES_MIN);
-        long.flat_map(|(name, value)| ALL.into_iter().map(move |encoding| (&**name, encoded(value, encoding))))
+    fn forms(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().flat_map(|(name, known)| known.forms.iter().map(move |form| (&**name, &**form)))
     }
 }
 

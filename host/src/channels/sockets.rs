@@ -1,6 +1,7 @@
 //! Sockets of adapters: each a task that reads as fast as its adapter takes it, and writes what it is given.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chela_channel::Event;
@@ -38,11 +39,15 @@ pub(super) struct Socket {
     pub(super) url: String,
     out: mpsc::Sender<Out>,
     task: tokio::task::JoinHandle<()>,
+    /// It says goodbye, and then ends by itself.
+    closing: AtomicBool,
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        self.task.abort();
+        if !self.closing.load(Ordering::Relaxed) {
+            self.task.abort();
+        }
     }
 }
 
@@ -61,7 +66,7 @@ impl Socket {
     pub(super) fn open(opening: Opening) -> Self {
         let (out, frames) = mpsc::channel(OUT_MAX);
         let (epoch, url) = (opening.epoch, opening.url.clone());
-        Self { epoch, url, out, task: tokio::spawn(live(opening, frames)) }
+        Self { epoch, url, out, task: tokio::spawn(live(opening, frames)), closing: AtomicBool::new(false) }
     }
 
     /// False when the other side does not read.
@@ -70,7 +75,9 @@ impl Socket {
     }
 
     pub(super) fn close(&self, code: u16) -> bool {
-        self.out.try_send(Out::Close(code)).is_ok()
+        let told = self.out.try_send(Out::Close(code)).is_ok();
+        self.closing.fetch_or(told, Ordering::Relaxed);
+        told
     }
 }
 

@@ -108,12 +108,21 @@ async fn answer(shared: &Shared, taken: &Taken, routed: Routed, named: Option<&S
         asked.origin.note = asked.origin.note.map(|note| note + &several);
     }
     // Before its run can end: the reply is to find its way.
+    let mut transaction = Transaction::default();
+    store::put_reply(&mut transaction, &reply)?;
+    shared.options.journal.commit_async(transaction).await?;
     shared.state().replies.insert(reply.run.clone(), reply.clone());
     if let Some(id) = id {
-        let chat = Chat { key: asked.key.clone(), session_key: session };
+        let chat = Chat { key: asked.key.clone(), session_key: session.clone() };
         let given = Given { text, by: taken.message.sender_name.clone(), via: "channel", chat: Some(chat) };
         match shared.options.humans.answer(&Which { id: Some(id), ..Which::default() }, given).await {
-            // It says nothing or too much, somebody was quicker, or it is of elsewhere: a message like any other.
+            // Asked elsewhere: there it goes on, and here it is only said that it was heard.
+            Ok(question) if !question.askers().contains(&&*session) => {
+                super::replies::give_up(shared, &reply.run).await;
+                let heard = message(reply.run, reply.target, "Passed on.".into(), reply.reply_to);
+                return finish(shared, taken, heard).await;
+            }
+            // It says nothing or too much, or somebody was quicker: a message like any other.
             Ok(_) => {}
             Err(error) if error.is_callers() => {}
             Err(humans::Error::Stopping) => return Err(Error::Stopping),
@@ -124,14 +133,13 @@ async fn answer(shared: &Shared, taken: &Taken, routed: Routed, named: Option<&S
         }
     }
     let mut transaction = Transaction::default();
-    store::put_reply(&mut transaction, &reply)?;
     store::drop_taken(&mut transaction, taken)?;
     match shared.options.sessions.accept_with(std::slice::from_ref(&asked), transaction).await {
         Ok(_) => Ok(()),
         Err(sessions::Error::Journal(error)) => Err(error.into()),
         Err(sessions::Error::Stopping) => Err(Error::Stopping),
         Err(error) => {
-            shared.state().replies.remove(&reply.run);
+            super::replies::give_up(shared, &reply.run).await;
             let refusal = message(format!("{}:refused", reply.run), reply.target, error.to_string(), reply.reply_to);
             finish(shared, taken, refusal).await
         }

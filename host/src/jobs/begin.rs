@@ -100,15 +100,15 @@ fn checked(what: &'static str, id: Option<String>) -> Result<Option<String>, Err
 impl Handle {
     /// Begins a flow: when this answers, it ends, whatever happens. The same call again is the same flow.
     pub async fn send(&self, asked: Send) -> Result<Begun, Error> {
-        self.begin(asked, Kind::Send).await
+        self.begin_as(asked, Kind::Send).await
     }
 
     /// Begins a flow because an agent has mentioned another where people talk.
     pub async fn route(&self, asked: Send) -> Result<Begun, Error> {
-        self.begin(asked, Kind::AutoRoute).await
+        self.begin_as(asked, Kind::AutoRoute).await
     }
 
-    async fn begin(&self, asked: Send, kind: Kind) -> Result<Begun, Error> {
+    async fn begin_as(&self, asked: Send, kind: Kind) -> Result<Begun, Error> {
         let chain_id = asked.cause.as_ref().map(|cause| cause.chain.id.clone());
         let sessions = &self.0.options.sessions;
         if asked.message.trim().is_empty() {

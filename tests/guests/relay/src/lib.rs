@@ -101,7 +101,7 @@ impl Relay {
             Input::Deliver(message) if self.config.post.is_empty() => {
                 let frame = json!({
                     "op": "deliver", "id": message.id, "target": message.target, "text": message.text,
-                    "replyTo": message.reply_to, "label": self.config.label,
+                    "replyTo": message.reply_to, "label": self.config.label, "question": message.question.map(|asked| asked.id),
                 });
                 outputs.push(send(&frame));
             }
@@ -183,7 +183,8 @@ impl Relay {
             }
             "result" => {
                 let (id, error, retry) = (text("id"), text("error"), frame["retry"] == true);
-                let result = DeliveryResult { id, message_ids: vec![text("message")], error, retry, retry_ms: 0 };
+                let message_ids = frame["message"].as_str().map(str::to_owned).into_iter().collect();
+                let result = DeliveryResult { id, message_ids, error, retry, retry_ms: 0 };
                 outputs.push(Output::Delivered(result));
                 outputs.push(Output::Checkpoint);
             }
