@@ -3,6 +3,7 @@
 //! a part that dies is noticed.
 
 mod adopt;
+mod parts;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,12 +13,11 @@ use std::time::Duration;
 use chela_storage::{DirLock, LockError};
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agents;
 use crate::bus::{self, Bus, Keeping, data};
+use crate::channels;
 use crate::clock::Clock;
 use crate::config::{Listen, Starter};
 use crate::continuation;
@@ -43,6 +43,7 @@ use crate::tasks;
 use crate::tools;
 
 pub use adopt::adopt;
+use parts::Parts;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -118,42 +119,13 @@ pub struct App {
     agents: agents::Handle,
     continuation: continuation::Handle,
     codes: Arc<Codes>,
+    channels: channels::Handle,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
     sockets: TaskTracker,
     listeners: Parts,
     services: Parts,
     _lock: DirLock,
-}
-
-/// Tasks that run until they are told to stop.
-#[derive(Default)]
-struct Parts {
-    tasks: JoinSet<&'static str>,
-    stop: CancellationToken,
-}
-
-impl Parts {
-    fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(async move {
-            task.await;
-            name
-        });
-    }
-
-    /// The first part that ends although nobody told it to.
-    async fn died(&mut self) -> Error {
-        match self.tasks.join_next().await {
-            Some(Ok(part)) => Error::Died { part },
-            Some(Err(_)) => Error::Died { part: "a part of the gateway" },
-            None => std::future::pending().await,
-        }
-    }
-
-    async fn end(&mut self) {
-        self.stop.cancel();
-        while self.tasks.join_next().await.is_some() {}
-    }
 }
 
 impl App {
@@ -180,6 +152,7 @@ impl App {
         let humans_found = humans::read(&opened)?;
         let results_found = results::read(&opened)?;
         let continuation_found = continuation::read(&opened)?;
+        let channels_found = channels::read(&opened)?;
         let journal = opened.start()?;
         let results = results::Handle::new(journal.clone(), clock.clone(), results_found);
         let audit = Audit::open(&dir)?;
@@ -331,7 +304,7 @@ impl App {
                 bus: bus.clone(),
                 metrics: metrics.clone(),
                 settings: settings.clone(),
-                journal,
+                journal: journal.clone(),
                 plugins: plugins.clone(),
                 tasks: tasks.clone(),
                 sessions: sessions.clone(),
@@ -342,6 +315,24 @@ impl App {
             services.stop.clone(),
         );
         services.spawn("what keeps agents at work", looking);
+        let (channels, running) = channels::start(
+            channels::Options {
+                dir: dir.clone(),
+                clock: clock.clone(),
+                bus: bus.clone(),
+                metrics: metrics.clone(),
+                settings: settings.clone(),
+                journal,
+                plugins: plugins.clone(),
+                tasks: tasks.clone(),
+                sessions: sessions.clone(),
+                jobs: jobs.clone(),
+                humans: humans.clone(),
+            },
+            channels_found,
+            services.stop.clone(),
+        );
+        services.spawn("the channels", running);
 
         let hub = hub::Handle::new(hub::Options {
             clock: clock.clone(),
@@ -374,6 +365,7 @@ impl App {
             continuation: continuation.clone(),
             hub,
             codes: codes.clone(),
+            channels: channels.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             metrics,
@@ -414,6 +406,7 @@ impl App {
             agents,
             continuation,
             codes,
+            channels,
             phase,
             changes,
             sockets,
@@ -477,6 +470,10 @@ impl App {
 
     pub fn continuation(&self) -> &continuation::Handle {
         &self.continuation
+    }
+
+    pub fn channels(&self) -> &channels::Handle {
+        &self.channels
     }
 
     pub fn tools(&self) -> &tools::Handle {
@@ -605,22 +602,4 @@ fn addresses_of(listeners: &[Listener]) -> Addresses {
         *addresses.get_mut(listener.port()) = Some(listener.address());
     }
     addresses
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_part_that_ends_or_panics_by_itself_is_noticed_and_one_that_was_told_is_not_missed() {
-        let mut parts = Parts::default();
-        parts.spawn("a part that ends", async {});
-        assert!(matches!(parts.died().await, Error::Died { part: "a part that ends" }));
-        parts.spawn("a part that panics", async { panic!("for the test") });
-        assert!(matches!(parts.died().await, Error::Died { .. }));
-        let stop = parts.stop.clone();
-        parts.spawn("a part that goes on", async move { stop.cancelled().await });
-        parts.end().await;
-        assert!(parts.tasks.is_empty());
-    }
 }

@@ -6,6 +6,7 @@ mod api;
 mod audit;
 mod body;
 mod catalog;
+mod channels;
 mod chat;
 mod completions;
 mod error;
@@ -97,6 +98,7 @@ pub struct Shared {
     pub hub: crate::hub::Handle,
     /// Links that sign in once.
     pub codes: Arc<Codes>,
+    pub channels: crate::channels::Handle,
     pub bus: Bus,
     pub clock: Clock,
     pub metrics: Metrics,

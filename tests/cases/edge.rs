@@ -59,6 +59,8 @@ fn every_route_asks_for_its_scope_on_every_listener_it_is_on() {
                     (true, Access::Open, _) if route.method == "POST" && route.path == "/login" => &[401],
                     (true, Access::Open, _) if ["/logout", "/look"].contains(&route.path) => &[303],
                     (true, Access::Open, _) if route.path.starts_with("/assets/") => &[404],
+                    // No webhook is granted.
+                    (true, Access::Open, _) if route.path.starts_with("/hooks/") => &[404],
                     (true, Access::Open, _) => &[200],
                     // People are asked to sign in; a wrong token is told so.
                     (true, Access::Page(_), None) => &[303, 401],
@@ -181,6 +183,9 @@ fn the_table_of_routes_is_as_it_was_agreed() {
             "POST /conversations/{id}/category | form | hub",
             "POST /chat/send | form | hub",
             "POST /chat/abort | form | hub",
+            "GET /api/channels | watching | gateway monitor hub",
+            "GET /hooks/{channel}/{*path} | open | gateway",
+            "POST /hooks/{channel}/{*path} | open | gateway",
             "GET / | open | gateway",
             "POST /rpc | per method | gateway",
             "GET /metrics | operator.read | gateway monitor",
@@ -201,6 +206,8 @@ fn every_method_asks_for_its_scope() {
             ("agent.identity.get", Scope::Read),
             ("agent.wait", Scope::Write),
             ("agents.list", Scope::Read),
+            ("channel.list", Scope::Read),
+            ("channel.restart", Scope::Admin),
             ("channels.status", Scope::Read),
             ("chat.abort", Scope::Write),
             ("chat.history", Scope::Read),
@@ -293,6 +300,7 @@ fn takes_parameters(method: &str) -> bool {
     let asking = [
         "agent",
         "agent.wait",
+        "channel.restart",
         "chat.abort",
         "chat.history",
         "chat.send",

@@ -3,6 +3,7 @@
 
 mod binary;
 pub mod browser;
+pub mod chat;
 pub mod components;
 pub mod continuation;
 mod dir;

@@ -51,6 +51,7 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
             "chela-question",
             "chela-drive",
             "chela-page",
+            "chela-channel",
             "chela-tests",
             "xtask",
             "chela-crash",
