@@ -3,6 +3,7 @@
 //! a part that dies is noticed.
 
 mod adopt;
+mod link;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -34,7 +35,7 @@ use crate::metrics::Metrics;
 use crate::models;
 use crate::monitor;
 use crate::plugins;
-use crate::port::{PerPort, Port};
+use crate::port::PerPort;
 use crate::results;
 use crate::run::{Addresses, RunFile};
 use crate::sessions;
@@ -430,14 +431,6 @@ impl App {
         Ok(app)
     }
 
-    /// A link to the hub that signs its owner in, once; none where the hub is off.
-    pub fn hub_link(&self) -> Option<String> {
-        let address = (*self.addresses.get(Port::Hub))?;
-        let name = self.settings.current().tokens.owner_name();
-        let code = self.codes.mint(name, self.clock.elapsed())?;
-        Some(format!("http://{address}/login?code={code}"))
-    }
-
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
@@ -598,19 +591,4 @@ fn addresses_of(listeners: &[Listener]) -> Addresses {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_part_that_ends_or_panics_by_itself_is_noticed_and_one_that_was_told_is_not_missed() {
-        let mut parts = Parts::default();
-        parts.spawn("a part that ends", async {});
-        assert!(matches!(parts.died().await, Error::Died { part: "a part that ends" }));
-        parts.spawn("a part that panics", async { panic!("for the test") });
-        assert!(matches!(parts.died().await, Error::Died { .. }));
-        let stop = parts.stop.clone();
-        parts.spawn("a part that goes on", async move { stop.cancelled().await });
-        parts.end().await;
-        assert!(parts.tasks.is_empty());
-    }
-}
+mod tests;

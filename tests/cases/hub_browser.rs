@@ -253,7 +253,11 @@ fn a_task(hub: &Hub<'_>, tab: &Tab<'_>) {
     tab.eval("document.querySelector('form.actions input[name=seen]').value = 'in_progress'");
     tab.click("form.actions button[value=resume]");
     hub.shows(tab, "was in_progress when you looked");
-    hub.until(tab, "the page knows better", "document.querySelector('form.actions input[name=seen]').value === 'blocked'");
+    hub.until(
+        tab,
+        "the page knows better",
+        "document.querySelector('form.actions input[name=seen]').value === 'blocked'",
+    );
     tab.click("form.actions button[value=resume]");
     hub.until(tab, "it goes on", "document.querySelector('#head .badge').innerText.includes('In progress')");
     tab.click("nav.tabs a[href$='tab=conversation']");

@@ -26,7 +26,8 @@ pub fn task(shell: &Shell, view: &TaskDetail, tab: &TaskTab, dialog: Option<Task
             fragments.push(Fragment::new("timeline", &topics, task_tabs::timeline(shell, view)));
         }
         TaskTab::Conversation { turns, total, next, later } => {
-            let talk = task_tabs::conversation(shell, view, turns, *total, task_tabs::pages(shell, next.as_deref(), *later));
+            let talk =
+                task_tabs::conversation(shell, view, turns, *total, task_tabs::pages(shell, next.as_deref(), *later));
             fragments.push(Fragment::new("talk", &topics, talk));
         }
         TaskTab::Events { events, next, later } => {
