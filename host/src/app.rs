@@ -3,6 +3,7 @@
 //! a part that dies is noticed.
 
 mod adopt;
+mod link;
 mod parts;
 
 use std::net::SocketAddr;
@@ -34,7 +35,7 @@ use crate::metrics::Metrics;
 use crate::models;
 use crate::monitor;
 use crate::plugins;
-use crate::port::{PerPort, Port};
+use crate::port::PerPort;
 use crate::results;
 use crate::run::{Addresses, RunFile};
 use crate::sessions;
@@ -424,14 +425,6 @@ impl App {
         Ok(app)
     }
 
-    /// A link to the hub that signs its owner in, once; none where the hub is off.
-    pub fn hub_link(&self) -> Option<String> {
-        let address = (*self.addresses.get(Port::Hub))?;
-        let name = self.settings.current().tokens.owner_name();
-        let code = self.codes.mint(name, self.clock.elapsed())?;
-        Some(format!("http://{address}/login?code={code}"))
-    }
-
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
@@ -603,3 +596,6 @@ fn addresses_of(listeners: &[Listener]) -> Addresses {
     }
     addresses
 }
+
+#[cfg(test)]
+mod tests;

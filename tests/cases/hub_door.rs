@@ -1,7 +1,9 @@
 //! The hub's door: signing in, what a browser keeps of it, from where it counts, and what people without a script get.
 
 use chela::client::{Answer, Client};
+use chela::edge::{Access, Route, routes};
 use chela::port::Port;
+use chela::scope::Scope;
 use serde_json::json;
 use support::{TestHost, WebSocket, eventually};
 
@@ -213,4 +215,81 @@ fn a_board_of_many_tasks_is_a_small_page_and_every_task_is_reached() {
         seen.extend(titles);
     }
     assert_eq!(seen.len(), 90);
+}
+
+fn only_of_the_hub() -> Vec<Route> {
+    routes().list().iter().filter(|route| route.ports == [Port::Hub]).cloned().collect()
+}
+
+#[test]
+fn the_table_of_pages_and_forms_is_as_it_was_agreed() {
+    let row = |route: &Route| {
+        let access = match route.access {
+            Access::Page(Scope::Read) => "page",
+            Access::Page(_) => "form",
+            Access::Open => "open",
+            _ => "token",
+        };
+        format!("{} {} {access}", route.method, route.path)
+    };
+    assert_eq!(
+        only_of_the_hub().iter().map(row).collect::<Vec<_>>(),
+        [
+            "GET / page",
+            "GET /conversations page",
+            "GET /conversations/{id} page",
+            "GET /tasks page",
+            "GET /tasks/{id} page",
+            "GET /questions page",
+            "GET /chat page",
+            "GET /agents/{id} page",
+            "GET /live token",
+            "GET /login open",
+            "POST /login open",
+            "POST /logout open",
+            "GET /look open",
+            "GET /assets/{name} open",
+            "POST /questions/{id}/answer form",
+            "POST /tasks/{id}/move form",
+            "POST /tasks/{id}/steps form",
+            "POST /tasks/{id}/note form",
+            "POST /conversations/{id}/category form",
+            "POST /chat/send form",
+            "POST /chat/abort form",
+        ]
+    );
+}
+
+#[test]
+fn every_page_and_form_asks_who_is_there_and_whether_they_may() {
+    const READ: &str = "a-token-that-may-read";
+    let host = TestHost::start_with(|config| {
+        config["gateway"]["auth"]["tokens"] = json!({ "reader": { "token": READ, "scope": "operator.read" } });
+    });
+    host.get("/api/stats");
+    let knocks = [None, Some("a-token-of-somebody-else".to_owned()), Some(READ.to_owned()), Some(host.token.clone())];
+    for route in only_of_the_hub() {
+        let statuses = knocks.clone().map(|token| {
+            let client = Client::new(host.address(Port::Hub), token);
+            host.block_on(client.send(route.method.clone(), route.path, &[], Vec::new())).expect("an answer").status
+        });
+        // There is nothing of these names, nothing is said in an empty form, and no socket is asked for.
+        let allowed = |status: u16| [200, 303, 400, 404, 409].contains(&status);
+        let good = match route.access {
+            Access::Page(Scope::Read) => statuses[..2] == [303, 401] && statuses[2..].iter().all(|one| allowed(*one)),
+            Access::Page(_) => statuses[..3] == [303, 401, 403] && allowed(statuses[3]),
+            Access::Open => statuses.iter().all(|one| *one == 401 || allowed(*one)),
+            _ => statuses == [401, 401, 400, 400],
+        };
+        assert!(good, "{} {}: {statuses:?}", route.method, route.path);
+        for port in [Port::Gateway, Port::Monitor] {
+            let client = Client::new(host.address(port), Some(host.token.clone()));
+            let status = host
+                .block_on(client.send(route.method.clone(), route.path, &[], Vec::new()))
+                .expect("an answer")
+                .status;
+            let socket = port == Port::Gateway && route.path == "/" && route.method == "GET";
+            assert_eq!(status, if socket { 400 } else { 404 }, "{} {} on {port:?}", route.method, route.path);
+        }
+    }
 }

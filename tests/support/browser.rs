@@ -77,6 +77,8 @@ impl Browser {
         for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
             self.command(Some(&session), domain, json!({}));
         }
+        // Each is the one that somebody looks at, however many there are.
+        self.command(Some(&session), "Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
         Tab { browser: self, session }
     }
 

@@ -251,7 +251,7 @@ pub(crate) fn bubble(shell: &Shell, one: &Bubble) -> Markup {
     html! {
         li.bubble data-side=(side) data-failed[one.failed] data-key=(format!("m-{}", one.id)) id=(format!("m-{}", one.id)) {
             p.who {
-                @if one.from.id.is_empty() { (face(&one.from)) } @else { (agent_link(&one.from)) }
+                @if one.from.id.is_empty() { (face(&named(shell, &one.from))) } @else { (agent_link(&one.from)) }
                 @if let Some(to) = &one.to { span.small { " → " bdi { (clip(to, 60)) } } }
                 " " span.small { (when(one.at)) }
             }
@@ -266,6 +266,17 @@ pub(crate) fn bubble(shell: &Shell, one: &Bubble) -> Markup {
             @if let Some(card) = &one.question { (question(shell, card)) }
         }
     }
+}
+
+/// Who is no agent: a person or the gateway itself, in the reader's words.
+fn named(shell: &Shell, from: &Face) -> Face {
+    let words = shell.words();
+    let name = match from.name.as_str() {
+        "human" => words.you,
+        "system" => words.system,
+        other => other,
+    };
+    Face { name: name.to_owned(), ..from.clone() }
 }
 
 pub(crate) fn moment(text: &str) -> Markup {

@@ -8,7 +8,7 @@ mod pages;
 mod signin;
 
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chela_page::{Page, Shell};
 
@@ -85,6 +85,19 @@ async fn show(context: &Context, head: &Parts, view: Result<impl FnOnce(&Shell) 
         }
         None => html(status, page.whole(&shell)),
     }
+}
+
+/// Whether somebody looks for a page, and not a program for a path.
+pub(super) fn wants_page(head: &Parts) -> bool {
+    let accepted = head.headers.get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or_default();
+    head.method == Method::GET && accepted.contains("text/html")
+}
+
+/// For an address that leads nowhere.
+pub(super) async fn no_such_page(context: &Context, head: &Parts) -> Response {
+    let shell = look::shell(context, head).await;
+    let path = head.uri.path().chars().take(200).collect::<String>();
+    html(StatusCode::NOT_FOUND, chela_page::problem(&shell, &path, false).whole(&shell))
 }
 
 /// Fragments, unless the page has exactly these.

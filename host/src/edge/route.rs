@@ -8,7 +8,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
-use super::{Context, Refusal, gateway, guard, upgrade};
+use super::{Context, Refusal, gateway, guard, hub, upgrade};
 use crate::port::Port;
 use crate::scope::Scope;
 
@@ -97,10 +97,17 @@ impl Routes {
         });
         let socket_context = context.clone();
         routes
-            .fallback(move |request: Request| async move {
+            .fallback(move |mut request: Request| async move {
                 // Clients of the protocol may connect at any path of the gateway.
                 if port == Port::Gateway && upgrade::is_asked(&request) {
                     return gateway::open(State(socket_context), request).await.into_response();
+                }
+                if port == Port::Hub {
+                    let (head, body) = request.into_parts();
+                    if hub::wants_page(&head) {
+                        return hub::no_such_page(&socket_context, &head).await;
+                    }
+                    request = Request::from_parts(head, body);
                 }
                 Refusal::NoSuchPath { path: shown(&request), listener: port.as_str(), known }.into_response()
             })

@@ -68,9 +68,9 @@ impl Handle {
                     Some(from) => face(config, from.agent.as_ref()),
                     None if origin["kind"] == "internal_system" => {
                         bubble.side = Side::Middle;
-                        Face { name: "⚙".into(), ..Face::default() }
+                        Face { name: "system".into(), ..Face::default() }
                     }
-                    None => Face { name: "👤".into(), ..Face::default() },
+                    None => Face { name: "human".into(), ..Face::default() },
                 };
                 fill(&mut bubble, &text, full);
             }
@@ -98,7 +98,7 @@ impl Handle {
             }
             "system" => {
                 bubble.side = Side::Middle;
-                bubble.from = Face { name: "⚙".into(), ..Face::default() };
+                bubble.from = Face { name: "system".into(), ..Face::default() };
                 fill(&mut bubble, &text, full);
             }
             _ => return None,
