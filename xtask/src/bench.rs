@@ -1,6 +1,7 @@
 //! Measures: each area prints one JSON object, or a table for people; progress goes to standard error.
 
 mod gateway;
+mod languages;
 mod plugins;
 
 use anyhow::Result;
@@ -18,6 +19,8 @@ pub enum Area {
     Events,
     /// What a flow between agents costs: made, taken up after a restart, turn by turn
     Jobs,
+    /// What the same guard costs in each language: to build, to start, to ask
+    Languages,
     /// What a change of a task costs, ten thousand of them, and edits from all sides
     Tasks,
 }
@@ -29,6 +32,7 @@ pub fn run(area: Area, json: bool) -> Result<()> {
         Area::Plugins => plugins::run(&binary)?,
         Area::Events => plugins::inside(&binary, "events")?.into(),
         Area::Jobs => plugins::inside(&binary, "jobs")?.into(),
+        Area::Languages => languages::run(&binary)?,
         Area::Tasks => plugins::inside(&binary, "tasks")?.into(),
     };
     if json {
