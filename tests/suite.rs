@@ -39,6 +39,10 @@ mod cases {
     mod jobs_flows;
     mod jobs_lives;
     mod kill;
+    mod kit_languages;
+    mod kit_projects;
+    mod kit_scripts;
+    mod kit_signatures;
     mod models;
     mod monitor_api;
     mod monitor_bad_input;

@@ -42,7 +42,7 @@ pub use human::{Human, OnDeadline};
 pub use listen::Listen;
 pub use models::{Model, ModelRef, Provider, ProviderKind, Providers, RunLimits, Runs};
 pub use parse::{Problems, json5_value, parse};
-pub use plugins::{Binding, Decisions, Guard, OnFailure, PluginLimits, Plugins, Switch};
+pub use plugins::{Binding, Decisions, Guard, OnFailure, PluginLimits, Plugins, Signatures, Switch};
 pub use secret::{REDACTED, Secret};
 pub use starter::{Starter, StarterProvider, StarterTeam, starter};
 pub use tools::{HttpFetch, ReachableHost, Tools};

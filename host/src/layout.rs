@@ -78,6 +78,11 @@ impl StateDir {
         self.plugins().join("rules.json5")
     }
 
+    /// A script that serves where the slot of its world holds a default, taken up when the file is there.
+    pub fn script(&self, world: &str) -> PathBuf {
+        self.plugins().join(format!("{world}.rhai"))
+    }
+
     /// Compiled components, 0700.
     pub fn plugin_cache(&self) -> PathBuf {
         self.plugins().join("cache")

@@ -74,7 +74,7 @@ fn an_accepted_upload_becomes_the_file_and_stays() {
 fn trying_in_the_shadow_leaves_no_trace() {
     let host = TestHost::start();
     host.upload("classifier", "mine.wasm", Handmade::default().component()).expect("loaded");
-    let from = || chela::plugins::From::Bytes { name: "mine.wasm".into(), bytes: wider().into() };
+    let from = || chela::plugins::From::Bytes { name: "mine.wasm".into(), bytes: wider().into(), signature: None };
     host.load_with("classifier", from(), None, true).expect("tried");
     host.load_with("classifier", from(), Some(json!({})), true).expect("tried");
     let slot = host.slot("classifier");

@@ -70,10 +70,39 @@ fn try_says_what_went_wrong_and_fails() {
     refused(attempt("categories", r#"{ "texts": ["!panic"] }"#), 1, "unruly was told to panic");
     refused(attempt("categories", r#"{ "texts": ["!loop"] }"#), 1, "it passed its limit of cpu-time");
     refused(attempt("categories", r#"{ "texts": ["!nan"] }"#), 1, "the confidence NaN is not between 0 and 1");
-    refused(attempt("categories", r#"{ "words": [] }"#), 1, "the input does not fit `categories`: at conversations[0]");
-    refused(attempt("categories", "[]"), 1, "the input must be a JSON object");
-    refused(attempt("categorise", "{}"), 1, "there is no function \"categorise\"; there are roles, categories, ");
+    refused(attempt("categories", r#"{ "words": [] }"#), 2, "the input does not fit `categories`: at conversations[0]");
+    refused(attempt("categories", "{ texts"), 2, "input.json is not JSON: key must be a string at line 1 column 3");
+    refused(attempt("categories", "[]"), 2, "--input: the input must be a JSON object");
+    refused(attempt("categorise", "{}"), 2, "there is no such function; there are roles, categories, ");
     refused(attempt("next", "{}"), 1, "is a classifier, and the slot try takes a continuation");
+}
+
+#[test]
+fn a_word_that_means_nothing_is_refused_before_anything_is_done() {
+    // No gateway serves: what is wrong in itself is told first.
+    let dir = TestDir::with_config(|_| {});
+    let steady = path_of(&guest("steady"));
+    let input = file(&dir, "input.json", br#"{ "texts": ["hello"] }"#);
+    let bad = file(&dir, "bad.json5", b"{ category: ");
+    let list = file(&dir, "list.json5", b"[]");
+    let unknown = "no such component is built in; there is builtin:continuation, ";
+    refused(plugin(&dir, &["inspect", "builtin:ruels"]), 2, unknown);
+    refused(plugin(&dir, &["compile", "builtin:ruels"]), 2, unknown);
+    refused(plugin(&dir, &["try", "builtin:ruels", "categories", "--input", &input]), 2, unknown);
+    refused(plugin(&dir, &["load", "builtin:ruels", "--slot", "classifier"]), 2, unknown);
+    let slot = "write `classifier`, `guard:NAME`, `continuation` or `continuation:AGENT`";
+    refused(plugin(&dir, &["load", &steady, "--slot", "guards"]), 2, slot);
+    refused(plugin(&dir, &["load", &steady, "--slot", "guard:Mine"]), 2, slot);
+    refused(plugin(&dir, &["unload", "clasifier"]), 2, slot);
+    refused(plugin(&dir, &["logs", "guard"]), 2, slot);
+    let with = |config: &str| plugin(&dir, &["try", &steady, "categories", "--input", &input, "--config", config]);
+    refused(with(&bad), 2, "--config: ");
+    refused(with(&bad), 2, "bad.json5 is not JSON5: ");
+    refused(with(&list), 2, "list.json5 must hold an object");
+    let load = |file: &str, config: &str| plugin(&dir, &["load", file, "--slot", "classifier", "--config", config]);
+    refused(load(&steady, &bad), 2, "bad.json5 is not JSON5: ");
+    let other = plugin(&dir, &["load", &input, "--slot", "classifier"]);
+    refused(other, 2, "input.json is neither a .wasm nor a .rhai file; give a component or a script");
 }
 
 #[test]
@@ -124,9 +153,7 @@ fn a_serving_gateway_is_changed_from_the_shell() {
     let guard = path_of(&guest("unruly-guard"));
     let wrong = plugin(&dir, &["load", &guard, "--slot", "classifier"]);
     refused(wrong, 1, "unruly-guard.wasm is a guard, and the slot classifier takes a classifier");
-    refused(plugin(&dir, &["load", &guard, "--slot", "guards"]), 1, "there is no slot \"guards\"; write `classifier`");
     refused(plugin(&dir, &["release", "classifier"]), 1, "the slot classifier is not in quarantine");
-    refused(plugin(&dir, &["load", &config, "--slot", "classifier"]), 1, "is not a .wasm file; give a component");
 
     assert_eq!(plugin(&dir, &["disable", "classifier"]).stdout.trim(), "classifier: disabled");
     assert_eq!(slot("classifier")["state"], "disabled");

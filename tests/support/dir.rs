@@ -104,7 +104,8 @@ pub(crate) fn assert_no_stray_files(state: &StateDir) {
             || (path.starts_with("sessions/") && (path.ends_with(".jsonl") || !path.contains('.')))
             || (path.starts_with("logs/coordination-events") && path.ends_with(".ndjson"))
             || (path.starts_with("plugins/cache/") && (path.ends_with(".cwasm") || path.ends_with(".json")))
-            || (path.starts_with("plugins/") && [".wasm", ".json5"].iter().any(|ending| path.ends_with(ending)))
+            || (path.starts_with("plugins/")
+                && [".wasm", ".wasm.sig", ".json5", ".rhai"].iter().any(|ending| path.ends_with(ending)))
             || ((path.starts_with("decisions/") || path.starts_with("logs/plugins/")) && ring(path))
     };
     let strays: Vec<String> = files(state).into_iter().filter(|path| !known(path)).collect();

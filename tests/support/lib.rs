@@ -23,10 +23,10 @@ mod ws;
 pub use binary::{Binary, Finished, built, chela, chela_command};
 pub use dir::TestDir;
 pub use host::TestHost;
-pub use plugins::{corpus, guest, guest_bytes, path_of};
+pub use plugins::{corpus, guest, guest_bytes, path_of, target};
 pub use raw::RawHttp;
 pub use talk::Talk;
-pub use tools::have;
+pub use tools::{have, language_tools};
 pub use ws::{WebSocket, WsRefused};
 
 use std::time::{Duration, Instant};

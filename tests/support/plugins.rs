@@ -10,11 +10,15 @@ use serde_json::{Value, json};
 
 use crate::TestHost;
 
+/// Where cargo and `cargo xtask` leave what they build.
+pub fn target() -> PathBuf {
+    let suite = std::env::current_exe().expect("the suite is a file");
+    suite.ancestors().nth(3).expect("in target/PROFILE/deps").to_owned()
+}
+
 /// A component of `tests/guests`.
 pub fn guest(name: &str) -> PathBuf {
-    let suite = std::env::current_exe().expect("the suite is a file");
-    let target = suite.ancestors().nth(3).expect("in target/PROFILE/deps");
-    let path = target.join("guests").join(format!("{name}.wasm"));
+    let path = target().join("guests").join(format!("{name}.wasm"));
     assert!(path.is_file(), "{} is not built; run `cargo xtask test`", path.display());
     path
 }
@@ -72,7 +76,7 @@ impl TestHost {
 
     /// Sends a component's bytes as an operator does.
     pub fn upload(&self, slot: &str, name: &str, bytes: Vec<u8>) -> Result<Value, String> {
-        self.load_with(slot, From::Bytes { name: name.to_owned(), bytes: bytes.into() }, None, false)
+        self.load_with(slot, From::Bytes { name: name.to_owned(), bytes: bytes.into(), signature: None }, None, false)
     }
 
     pub fn load_with(&self, slot: &str, from: From, config: Option<Value>, shadow_only: bool) -> Result<Value, String> {

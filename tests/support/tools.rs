@@ -1,12 +1,24 @@
 //! Programs that some tests need and a machine may lack.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 /// Whether a tool is here. If not, the test may skip, unless `CHELA_REQUIRE` says that it must be here; what was skipped is
 /// listed at the end of `cargo xtask test`.
 pub fn have(tool: &str) -> bool {
     let here = match tool {
         "python" => on_path("python3"),
+        // `cargo xtask languages` installs them.
+        "componentize-js" => language_tools("js").join("node_modules/@bytecodealliance/componentize-js").is_dir(),
+        "componentize-py" => language_tools("python").join("bin/componentize-py").is_file(),
+        // Guests may have been built without it, from the sources of the standard library.
+        "wasm-target" => {
+            let library = std::process::Command::new("rustc")
+                .args(["--print", "target-libdir", "--target", "wasm32-unknown-unknown"])
+                .output();
+            let folder = library.map(|found| String::from_utf8_lossy(&found.stdout).trim().to_owned());
+            folder.is_ok_and(|folder| std::fs::read_dir(folder).is_ok_and(|mut found| found.next().is_some()))
+        }
         "root" => rustix::process::geteuid().is_root(),
         // A file system of its own that no other process sees.
         "mounts" => {
@@ -22,6 +34,11 @@ pub fn have(tool: &str) -> bool {
         note_skipped(tool);
     }
     here
+}
+
+/// Where `cargo xtask languages` installs what makes components of a language.
+pub fn language_tools(language: &str) -> PathBuf {
+    crate::target().join("corpus").join(language)
 }
 
 fn on_path(program: &str) -> bool {

@@ -1,6 +1,7 @@
 //! Measures: each area prints one JSON object, or a table for people; progress goes to standard error.
 
 mod gateway;
+mod languages;
 mod plugins;
 
 use anyhow::Result;
@@ -20,6 +21,8 @@ pub enum Area {
     Jobs,
     /// How far from its time an agent that stopped with work left is told to go on
     Continuation,
+    /// What the same guard costs in each language: to build, to start, to ask
+    Languages,
     /// What a change of a task costs, ten thousand of them, and edits from all sides
     Tasks,
 }
@@ -32,6 +35,7 @@ pub fn run(area: Area, json: bool) -> Result<()> {
         Area::Events => plugins::inside(&binary, "events")?.into(),
         Area::Jobs => plugins::inside(&binary, "jobs")?.into(),
         Area::Continuation => plugins::inside(&binary, "continuation")?.into(),
+        Area::Languages => languages::run(&binary)?,
         Area::Tasks => plugins::inside(&binary, "tasks")?.into(),
     };
     if json {

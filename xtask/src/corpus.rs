@@ -68,11 +68,35 @@ fn rust(toolchain: Toolchain, _wit: &Path, world: World) -> Result<PathBuf> {
     Ok(target().join("guests").join(format!("{}.wasm", world.guest)))
 }
 
-fn javascript(_: Toolchain, wit: &Path, World { name, .. }: World) -> Result<PathBuf> {
+/// Installs what makes components of JavaScript and Python, where the suite looks for it.
+pub fn install() -> Result<()> {
+    for (program, tool) in [("npm", install_javascript as fn() -> Result<PathBuf>), ("python3", install_python)] {
+        match is_on_path(program) {
+            true => println!("installed into {}", tool()?.display()),
+            false => println!("`{program}` is not here, so its language is left out"),
+        }
+    }
+    Ok(())
+}
+
+fn install_javascript() -> Result<PathBuf> {
     let folder = target().join("corpus/js");
     fs::create_dir_all(&folder)?;
     let npm = ["install", "--silent", "--no-fund", "--no-audit", COMPONENTIZE_JS];
     succeed(Command::new("npm").args(npm).current_dir(&folder))?;
+    Ok(folder)
+}
+
+fn install_python() -> Result<PathBuf> {
+    let folder = target().join("corpus/python");
+    fs::create_dir_all(&folder)?;
+    succeed(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    succeed(Command::new(folder.join("bin/pip")).args(["install", "--quiet", COMPONENTIZE_PY]))?;
+    Ok(folder)
+}
+
+fn javascript(_: Toolchain, wit: &Path, World { name, .. }: World) -> Result<PathBuf> {
+    let folder = install_javascript()?;
     // Beside its packages: that is where node looks for them.
     fs::copy(root().join("tests/js/build.mjs"), folder.join("build.mjs"))?;
     let mut node = Command::new("node");
@@ -83,10 +107,7 @@ fn javascript(_: Toolchain, wit: &Path, World { name, .. }: World) -> Result<Pat
 }
 
 fn python(_: Toolchain, wit: &Path, World { name, .. }: World) -> Result<PathBuf> {
-    let folder = target().join("corpus/python");
-    fs::create_dir_all(&folder)?;
-    succeed(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    succeed(Command::new(folder.join("bin/pip")).args(["install", "--quiet", COMPONENTIZE_PY]))?;
+    let folder = install_python()?;
     let source = format!("{name}.py");
     fs::copy(root().join("tests/python").join(&source), folder.join(&source))?;
     let component = folder.join(format!("{name}.wasm"));

@@ -36,6 +36,8 @@ struct Arguments {
 enum Task {
     /// Build the components and a release binary, target/release/chela
     Build,
+    /// Build the components alone, those of the tests too
+    Guests,
     /// Build what is needed and serve a demo team; what follows goes to `chela serve`
     Serve {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -61,6 +63,8 @@ enum Task {
     GenEvents(generate::Arguments),
     /// Build the components of frozen worlds that the corpus lacks, one a language
     Corpus,
+    /// Install what makes components of JavaScript and Python, for the tests that build projects in them
+    Languages,
     /// Crash the journal and the event log on a simulated disk, seed by seed, in release
     Simulate {
         #[arg(long, default_value_t = 1_000_000)]
@@ -109,6 +113,7 @@ fn run(arguments: Arguments) -> Result<()> {
             println!("built {}", binary.display());
             Ok(())
         }
+        Task::Guests => guests::build(arguments.guests, Set::All),
         Task::Serve { arguments: rest } => {
             guests::build(arguments.guests, Set::Shipped)?;
             cargo::serve(&rest)
@@ -119,6 +124,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Task::Accuracy => accuracy::print(),
         Task::GenEvents(arguments) => generate::run(&arguments),
         Task::Corpus => corpus::run(arguments.guests),
+        Task::Languages => corpus::install(),
         Task::Simulate { seeds, from } => simulate::run(seeds, from),
         Task::Crash(given) => {
             guests::build(arguments.guests, Set::Shipped)?;

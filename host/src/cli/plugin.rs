@@ -1,6 +1,14 @@
 //! `chela plugin`: what serves in each slot, changing it, and looking at components without a gateway.
 
+mod argument;
+mod bench;
+mod build;
+mod compare;
+mod dev;
 mod gateway;
+mod project;
+mod sign;
+mod test;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,6 +19,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::Output;
+use super::exit::WrongArgument;
 use super::output::table;
 use crate::config::{self, PluginLimits};
 use crate::layout::StateDir;
@@ -45,18 +54,35 @@ pub(super) enum Plugin {
     Compile(Compile),
     /// Call one function of a component with one input
     Try(Try),
+    /// Make a project of a new plugin, in a directory of its own
+    New(project::New),
+    /// Make the component of a project
+    Build(build::Build),
+    /// Run a project's cases, and what every plugin of its world is asked
+    Test(test::Test),
+    /// Tell what a project's cases cost
+    Bench(bench::Bench),
+    /// Build, test and load a project whenever it is saved
+    Dev(dev::Dev),
+    /// Tell which recorded decisions two components would make differently
+    Compare(compare::Compare),
+    /// Vouch for a component with a key
+    Sign(sign::Sign),
+    /// Tell who vouches for a component
+    Verify(sign::Verify),
 }
 
 #[derive(Args)]
 pub(super) struct Inspect {
     /// `builtin:NAME` or a file
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", value_parser = argument::source)]
     source: String,
 }
 
 #[derive(Args)]
 pub(super) struct Compile {
     /// `builtin:NAME` or a file
+    #[arg(value_parser = argument::source)]
     source: Option<String>,
     /// The compiled file; else one in the state directory's cache
     #[arg(long, value_name = "FILE", requires = "source")]
@@ -68,9 +94,11 @@ pub(super) struct Compile {
 
 #[derive(Args)]
 pub(super) struct Try {
-    /// `builtin:NAME` or a file
+    /// `builtin:NAME`, a component or a script
+    #[arg(value_parser = argument::source)]
     source: String,
     /// `roles`, `categories`, `before-tool-call`, `instructions` or `next`
+    #[arg(value_parser = argument::export)]
     export: String,
     /// A JSON file with the input; `-` is standard input
     #[arg(long, value_name = "FILE|-")]
@@ -98,6 +126,14 @@ impl Plugin {
             Self::Logs(logs) => logs.run(dir, output)?,
             Self::Compile(compile) => compile.run(dir, output)?,
             Self::Try(attempt) => return attempt.run(dir, output),
+            Self::New(new) => new.run(output)?,
+            Self::Build(build) => build.run(dir, output)?,
+            Self::Test(test) => return test.run(dir, output),
+            Self::Bench(bench) => bench.run(dir, output)?,
+            Self::Dev(dev) => dev.run(dir, output)?,
+            Self::Compare(compare) => compare.run(dir, output)?,
+            Self::Sign(sign) => sign.run(dir, output)?,
+            Self::Verify(verify) => verify.run(dir, output)?,
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -174,16 +210,21 @@ impl Compile {
 impl Try {
     fn run(&self, dir: &StateDir, output: Output) -> anyhow::Result<ExitCode> {
         let text = read_input(&self.input)?;
-        let input: Value =
-            serde_json::from_str(&text).with_context(|| format!("{} is not JSON", self.input.display()))?;
+        let wrong = |said: String| WrongArgument { flag: "--input", said };
+        let input: Value = serde_json::from_str(&text)
+            .map_err(|error| wrong(format!("{} is not JSON: {error}", self.input.display())))?;
         if !input.is_object() {
-            bail!("the input must be a JSON object, such as {{\"texts\": [\"…\"]}} for categories");
+            let said = "the input must be a JSON object, such as {\"texts\": [\"…\"]} for categories";
+            return Err(wrong(said.to_owned()).into());
         }
-        let config = self.config.as_deref().map(read_config).transpose()?.unwrap_or_default();
+        plugins::check_input(&self.export, &input).map_err(|error| wrong(error.to_string()))?;
+        let config = self.config.as_deref().map(|path| read_config("--config", path)).transpose()?.unwrap_or_default();
+        let world = plugins::EXPORTS.iter().find(|(name, _)| *name == self.export).map(|(_, world)| world.as_str());
+        let (source, config) = project::resolved(&self.source, config, world)?;
         let limits = PluginLimits { memory_mb: self.memory, ..PluginLimits::default() };
         let (bench, _temporary) = workbench(dir)?;
         let (answer, lines) =
-            bench.call(&self.source, &self.export, input, config, limits).map_err(|error| match error {
+            bench.call(&source, &self.export, input, config, limits).map_err(|error| match error {
                 plugins::TryError::Load(error) => anyhow::Error::from(error),
                 plugins::TryError::Call(error) => anyhow::Error::from(error),
             })?;
@@ -208,27 +249,32 @@ fn read_input(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// A JSON5 file with an object in it.
-pub(super) fn read_config(path: &Path) -> anyhow::Result<Map<String, Value>> {
+/// A JSON5 file with an object in it, given with a flag.
+pub(super) fn read_config(flag: &'static str, path: &Path) -> anyhow::Result<Map<String, Value>> {
     let text = read_input(path)?;
-    match config::json5_value(&text).map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))? {
+    let wrong = |said: String| WrongArgument { flag, said: format!("{} {said}", path.display()) };
+    match config::json5_value(&text).map_err(|problem| wrong(format!("is not JSON5: {problem}")))? {
         Value::Object(map) => Ok(map),
-        _ => bail!("{} must hold an object", path.display()),
+        _ => Err(wrong("must hold an object".into()).into()),
     }
 }
 
 /// A workbench on the state directory's cache if there is one, else on one of its own that ends with the command.
 fn workbench(dir: &StateDir) -> anyhow::Result<(Workbench, Option<Temporary>)> {
-    let compiler = std::env::current_exe().context("cannot find this program's own file")?;
-    let shipped = plugins::shipped_beside(&compiler);
-    let (cache, temporary) = match dir.plugin_cache() {
-        cache if cache.is_dir() => (cache, None),
+    match dir.plugin_cache() {
+        cache if cache.is_dir() => workbench_with(cache).map(|bench| (bench, None)),
         _ => {
             let temporary = Temporary::new()?;
-            (temporary.0.clone(), Some(temporary))
+            workbench_with(temporary.0.clone()).map(|bench| (bench, Some(temporary)))
         }
-    };
-    Ok((Workbench::new(cache, shipped, compiler)?, temporary))
+    }
+}
+
+/// A workbench that keeps compiled code in a directory.
+fn workbench_with(cache: PathBuf) -> anyhow::Result<Workbench> {
+    let compiler = std::env::current_exe().context("cannot find this program's own file")?;
+    let shipped = plugins::shipped_beside(&compiler);
+    Ok(Workbench::new(cache, shipped, compiler)?)
 }
 
 /// A directory that goes with the command.

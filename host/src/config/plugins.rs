@@ -24,6 +24,21 @@ pub struct Plugins {
     /// The largest file that is taken as a plugin.
     #[schemars(range(min = 1_024, max = 268_435_456))]
     pub file_bytes: u64,
+    /// Who has to vouch for the files that are taken as plugins; default components are part of the program and need nobody.
+    pub signatures: Signatures,
+}
+
+/// Signatures of components, as `chela plugin sign` makes them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Signatures {
+    /// Refuses files without a signature of one of `keys`.
+    pub require: bool,
+    /// Public keys by the names that people know them by.
+    #[schemars(extend("x-advice" = "write the public key that `chela plugin sign --new-key` prints, 44 characters"))]
+    pub keys: BTreeMap<String, String>,
+    /// Public keys, and SHA-256 of files, that are never taken again.
+    pub revoked: Vec<String>,
 }
 
 /// A component with what it is given.
@@ -127,6 +142,7 @@ impl Default for Plugins {
             continuation: Some(Binding::of("builtin:continuation")),
             continuations: BTreeMap::new(),
             file_bytes: 64 * 1024 * 1024,
+            signatures: Signatures::default(),
         }
     }
 }

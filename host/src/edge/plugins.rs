@@ -99,6 +99,9 @@ struct Upload {
     /// So many bytes at the start of the body are JSON, the component's own configuration.
     #[serde(default)]
     config_bytes: usize,
+    /// And so many after them are the component's signature.
+    #[serde(default)]
+    signature_bytes: usize,
 }
 
 fn slot_of(text: &str) -> Result<SlotName, ErrorShape> {
@@ -219,15 +222,17 @@ fn upload_of(upload: Upload, bytes: Bytes) -> Result<Load, ErrorShape> {
     {
         return Err(ErrorShape::invalid("the name must be a file name such as my-classifier.wasm"));
     }
-    if upload.config_bytes > bytes.len() {
-        return Err(ErrorShape::invalid("the body is shorter than configBytes says"));
+    if upload.config_bytes.saturating_add(upload.signature_bytes) > bytes.len() {
+        return Err(ErrorShape::invalid("the body is shorter than configBytes and signatureBytes say"));
     }
     let mut component = bytes;
     let config = component.split_to(upload.config_bytes);
+    let signature = component.split_to(upload.signature_bytes);
     let config = (!config.is_empty()).then(|| serde_json::from_slice(&config)).transpose();
     let config =
         config.map_err(|error| ErrorShape::invalid(format!("the configuration is no JSON object: {error}")))?;
-    let from = From::Bytes { name: upload.name, bytes: component };
+    let signature = (!signature.is_empty()).then_some(signature);
+    let from = From::Bytes { name: upload.name, bytes: component, signature };
     Ok(Load { slot: slot_of(&upload.slot)?, from, config, shadow_only: upload.shadow, fresh: upload.fresh })
 }
 

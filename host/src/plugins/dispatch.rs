@@ -83,6 +83,18 @@ fn time_one<C: Call>(
     Ok(took)
 }
 
+/// Whether a function takes such an input.
+pub(super) fn check(export: &str, input: &Value) -> Result<(), Error> {
+    match export {
+        Roles::EXPORT => read::<Roles>(input).map(drop),
+        Categories::EXPORT => read::<Categories>(input).map(drop),
+        BeforeToolCall::EXPORT => read::<BeforeToolCall>(input).map(drop),
+        Instructions::EXPORT => read::<Instructions>(input).map(drop),
+        Next::EXPORT => read::<Next>(input).map(drop),
+        other => Err(Error::NoSuchExport { given: other.chars().take(80).collect() }),
+    }
+}
+
 fn read<C: Call>(input: &Value) -> Result<C::Input, Error> {
     serde_path_to_error::deserialize(input).map_err(|error| {
         let (path, said) = (error.path().to_string(), error.inner().to_string());

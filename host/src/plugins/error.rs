@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::failure::Failure;
 use super::inspect::Refused;
 use super::slots::NoSuchSlot;
-use super::{cache, source};
+use super::{cache, signature, source};
 use crate::policy::World;
 
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,8 @@ pub enum Error {
     )]
     Hash { source_name: String, expected: String, found: String },
     #[error("{source_name}: {refused}")]
+    Signature { source_name: String, refused: signature::Refused },
+    #[error("{source_name}: {refused}")]
     Refused { source_name: String, refused: Refused },
     #[error("{source_name} is {}, and the slot {slot} takes a {}", worlds_in_words(worlds), wanted.as_str())]
     World { source_name: String, worlds: Vec<World>, slot: String, wanted: World },
@@ -41,7 +43,7 @@ pub enum Error {
     #[error("{name} failed at taking up its configuration: {failure}")]
     Configure { name: String, failure: Failure },
     #[error("{} cannot be used: {said}", path.display())]
-    RulesFile { path: PathBuf, said: String },
+    DroppedFile { path: PathBuf, said: String },
     #[error("{name} fails on a recorded input ({export} {digest}): {said}")]
     Shadow { name: String, export: String, digest: String, said: String },
     #[error("{name} imports more than the version it would replace ({}); look at it with `chela plugin inspect`, then `chela plugin accept {slot}`", more.join(", "))]
@@ -76,8 +78,8 @@ impl Error {
     /// Where in the loading of a component it happened.
     pub fn stage(&self) -> &'static str {
         match self {
-            Self::Source(_) | Self::RulesFile { .. } | Self::Directory { .. } => "read",
-            Self::Hash { .. } => "verify",
+            Self::Source(_) | Self::DroppedFile { .. } | Self::Directory { .. } => "read",
+            Self::Hash { .. } | Self::Signature { .. } => "verify",
             Self::Refused { .. } | Self::World { .. } => "inspect",
             Self::Compile { .. } => "compile",
             Self::Link { .. } => "link",

@@ -3,6 +3,7 @@
 //! one change is an error of that change, never the end of the thread.
 
 mod candidates;
+mod dropped;
 mod load;
 mod operator;
 
@@ -68,7 +69,7 @@ pub enum From {
     /// `builtin:NAME`, a file in `plugins/`, or an absolute path.
     Source(String),
     /// A file that was sent.
-    Bytes { name: String, bytes: Bytes },
+    Bytes { name: String, bytes: Bytes, signature: Option<Bytes> },
 }
 
 pub(super) struct Loader {
@@ -109,6 +110,7 @@ impl Loader {
                     self.reconcile();
                 }
                 Command::FilesChanged => {
+                    self.guarded(Self::look_for_guard);
                     for slot in self.room.slots() {
                         self.guarded(|loader| loader.look_again(&slot));
                     }
@@ -135,6 +137,7 @@ impl Loader {
             self.guarded(|loader| loader.take_up_binding(&slot));
             slot.settle();
         }
+        self.guarded(Self::look_for_guard);
         self.records.drop_unneeded(&self.room.dir);
     }
 

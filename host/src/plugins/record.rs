@@ -173,6 +173,12 @@ impl Recorder {
     }
 }
 
+/// The newest decisions of a slot that are in a state directory's files, oldest first; the gateway may be serving meanwhile.
+pub fn recorded(dir: &StateDir, slot: &str, count: usize) -> Vec<Recorded> {
+    let lines = tail(&dir.decisions().join(format!("{}.ndjson", file_stem(slot))), count);
+    lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
 /// A slot's name as part of a file's.
 pub(super) fn file_stem(slot: &str) -> String {
     slot.replace(':', ".")

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::error::Error;
+use super::source::{Material, signature_of};
 use crate::layout::StateDir;
 
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -91,20 +92,24 @@ impl Records {
     }
 
     /// Keeps a copy of a component's bytes, so that it can serve again after its file was replaced.
-    pub(super) fn keep(dir: &StateDir, hash: &str, bytes: &[u8]) -> Result<(), Error> {
-        let path = kept(dir, hash);
+    pub(super) fn keep(dir: &StateDir, material: &Material) -> Result<(), Error> {
+        let path = kept(dir, &material.hash);
+        let failed = |cause| Error::Directory { path: dir.plugin_store(), cause };
+        chela_storage::make_private_dir(&dir.plugin_store()).map_err(failed)?;
+        if let Some(signature) = &material.signature {
+            chela_storage::replace(&signature_of(&path), signature, Mode::Private).map_err(failed)?;
+        }
         if path.is_file() {
             return Ok(());
         }
-        let failed = |cause| Error::Directory { path: dir.plugin_store(), cause };
-        chela_storage::make_private_dir(&dir.plugin_store()).map_err(failed)?;
-        chela_storage::replace(&path, bytes, Mode::Private).map_err(failed)
+        chela_storage::replace(&path, &material.bytes, Mode::Private).map_err(failed)
     }
 
     /// Drops the copies that no binding names.
     pub(super) fn drop_unneeded(&self, dir: &StateDir) {
         let bounds = self.slots.values().flat_map(|record| [&record.current, &record.served, &record.previous]);
-        let needed: HashSet<PathBuf> = bounds.flatten().map(|bound| kept(dir, &bound.hash)).collect();
+        let files = bounds.flatten().map(|bound| kept(dir, &bound.hash));
+        let needed: HashSet<PathBuf> = files.flat_map(|path| [signature_of(&path), path]).collect();
         for entry in fs::read_dir(dir.plugin_store()).into_iter().flatten().flatten() {
             if !needed.contains(&entry.path()) {
                 // It will be tried again at the next change.

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use rustix::fs::OFlags;
 
+use super::signature::FILE_BYTES_MAX;
+
 mod builtin {
     include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
 }
@@ -30,21 +32,38 @@ pub(super) struct Material {
     pub(super) hash: String,
     /// The name of a component of the binary.
     pub(super) builtin: Option<String>,
+    /// What lay beside it as `NAME.wasm.sig`.
+    pub(super) signature: Option<Bytes>,
 }
 
 impl Material {
     pub(super) fn read(source: &Source, limit: u64) -> Result<Self, Error> {
         let bytes = read(source, limit)?;
-        let builtin = match source {
-            Source::Builtin(name) => Some(name.clone()),
-            Source::File(_) => None,
+        let (builtin, signature) = match source {
+            Source::Builtin(name) => (Some(name.clone()), None),
+            Source::File(path) => (None, read_signature(path)?),
         };
-        Ok(Self { hash: hash(&bytes), bytes, builtin })
+        Ok(Self { hash: hash(&bytes), bytes, builtin, signature })
     }
 
-    pub(super) fn of_bytes(bytes: Bytes) -> Self {
-        Self { hash: hash(&bytes), bytes, builtin: None }
+    pub(super) fn of_bytes(bytes: Bytes, signature: Option<Bytes>) -> Self {
+        Self { hash: hash(&bytes), bytes, builtin: None, signature }
     }
+}
+
+/// The signature of a component's file, beside it.
+pub(super) fn signature_of(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".sig");
+    path.with_file_name(name)
+}
+
+fn read_signature(path: &Path) -> Result<Option<Bytes>, Error> {
+    let path = signature_of(path);
+    if !path.exists() {
+        return Ok(None);
+    }
+    read_file(&path, FILE_BYTES_MAX).map(|bytes| Some(bytes.into()))
 }
 
 /// The name under which a component's content is kept.

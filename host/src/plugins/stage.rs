@@ -15,9 +15,10 @@ use super::error::Error;
 use super::generation::{Generation, Identity, Limits};
 use super::inspect::Inspection;
 use super::instance::{Line, Template, Unmade};
+use super::signature;
 use super::source::Material;
 use super::threads::cores;
-use crate::config::PluginLimits;
+use crate::config::{PluginLimits, Signatures};
 use crate::policy::World;
 
 const NAME_CHARS_MAX: usize = 64;
@@ -40,6 +41,8 @@ pub(super) struct Wanted {
     pub(super) label: String,
     pub(super) material: Material,
     pub(super) sha256: Option<String>,
+    /// Whose signatures are taken.
+    pub(super) signatures: Signatures,
     pub(super) config: Map<String, Value>,
     /// The configuration is meant for a plugin of this name; another one gets none.
     pub(super) config_of: Option<String>,
@@ -125,8 +128,13 @@ fn lowered(allowed: PluginLimits, attrs: &[(String, String)]) -> Result<PluginLi
     Ok(held)
 }
 
-/// A pinned file must be the very one.
+/// A pinned file must be the very one, and a signed one must be vouched for by whom the deployment trusts.
 fn verify(wanted: &Wanted) -> Result<(), Error> {
+    if wanted.material.builtin.is_none() {
+        let material = &wanted.material;
+        signature::verify(&material.bytes, material.signature.as_deref(), &wanted.signatures)
+            .map_err(|refused| Error::Signature { source_name: wanted.label.clone(), refused })?;
+    }
     let Some(expected) = wanted.sha256.clone() else { return Ok(()) };
     let found: String = Sha256::digest(&wanted.material.bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     match found == expected {

@@ -10,15 +10,20 @@ use super::cache::Cache;
 use super::dispatch;
 use super::engine::{Ticker, engine};
 use super::error::Error;
-use super::failure::chain;
+use super::failure::{Failure, Limit, chain};
+use super::generation::Identity;
+use super::inspect::Inspection;
 use super::instance::{Instance, Line, Surroundings};
 use super::source::{FILE_BYTES_CEILING, Material, Source};
-use super::stage::{Stage, Wanted};
+use super::stage::{Stage, Staged, Wanted};
 use crate::config::{Config, PluginLimits};
 use crate::policy::World;
 
+/// Enough for the engines of JavaScript and Python.
+const ROOMY_MB: u32 = 256;
+
 pub struct Workbench {
-    stage: Stage,
+    pub(super) stage: Stage,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +45,7 @@ impl Workbench {
 
     /// What a file is, from the outside and, if it lets itself be run, from itself.
     pub fn inspect(&self, source: &str) -> Result<Value, Error> {
-        let told = self.stage.prepare(&wanted(source, None, Map::new(), PluginLimits::default())?, 0)?;
+        let told = self.described(source)?;
         let mut found = json!(told.inspection);
         found["name"] = json!(told.generation.identity.name);
         found["version"] = json!(told.generation.identity.version);
@@ -48,6 +53,23 @@ impl Workbench {
         found["limits"] = json!(told.generation.limits.held);
         found["configSchema"] = serde_json::from_str(&told.config_schema).unwrap_or(Value::Null);
         Ok(found)
+    }
+
+    /// Who a component says it is, and what it is from the outside.
+    pub fn identify(&self, source: &str) -> Result<(Identity, Inspection), Error> {
+        let told = self.described(source)?;
+        Ok((told.generation.identity.clone(), told.inspection))
+    }
+
+    /// What it says about itself; with more memory where a language's engine does not even start in the default.
+    fn described(&self, source: &str) -> Result<Staged, Error> {
+        let told = |limits| self.stage.prepare(&wanted(source, None, Map::new(), limits)?, 0);
+        match told(PluginLimits::default()) {
+            Err(Error::Describe { failure: Failure::Limit { limit: Limit::Memory, .. }, .. }) => {
+                told(PluginLimits { memory_mb: ROOMY_MB, ..PluginLimits::default() })
+            }
+            said => said,
+        }
     }
 
     /// One call: JSON in, JSON out. Also tells what the component logged.
@@ -94,7 +116,7 @@ impl Workbench {
 }
 
 /// The surroundings of a call outside any deployment.
-fn around(input: &Value) -> Surroundings {
+pub(super) fn around(input: &Value) -> Surroundings {
     let digest = blake3::hash(input.to_string().as_bytes());
     let seed = u64::from_le_bytes(digest.as_bytes()[..8].try_into().expect("eight of thirty-two bytes"));
     Surroundings { now_ms: 0, seed, deployment: "try".into(), locale: "en" }
@@ -113,19 +135,31 @@ pub fn prove() -> Result<(String, String), Error> {
     Ok((described.name, described.version))
 }
 
-fn wanted(
+pub(super) fn wanted(
     source: &str,
     world: Option<World>,
     config: Map<String, Value>,
     limits: PluginLimits,
 ) -> Result<Wanted, Error> {
-    let material = Material::read(&Source::parse(source, Path::new("")), FILE_BYTES_CEILING)?;
+    let mut material = Material::read(&Source::parse(source, Path::new("")), FILE_BYTES_CEILING)?;
+    // On the bench a component is what it is, whoever has vouched for an earlier build of it.
+    material.signature = None;
     let (slot, label) = ("try".to_owned(), source.to_owned());
-    Ok(Wanted { slot, world, label, material, sha256: None, config, config_of: None, limits })
+    Ok(Wanted {
+        slot,
+        world,
+        label,
+        material,
+        sha256: None,
+        signatures: Default::default(),
+        config,
+        config_of: None,
+        limits,
+    })
 }
 
 /// One conversation or one event instead of a list; the default table of categories when none is given.
-fn friendly(export: &str, input: Value) -> (Value, bool) {
+pub(super) fn friendly(export: &str, input: Value) -> (Value, bool) {
     let has = |key: &str| input.get(key).is_some();
     match export {
         "categories" => {

@@ -6,7 +6,6 @@ pub mod decide;
 pub mod learned;
 pub mod matcher;
 mod patterns;
-pub mod roles;
 pub mod text;
 
 use chela_sdk::classifier::{CategoriesRequest, Classification, Classifier, Conversation, Role, RolesRequest, Source};
@@ -47,7 +46,7 @@ impl Plugin for Rules {
 
 impl Classifier for Rules {
     fn roles(&self, request: RolesRequest) -> Result<Vec<Role>, Failure> {
-        Ok(request.events.iter().map(|event| roles::of(event, &request.main_agents)).collect())
+        Ok(request.events.iter().map(|event| chela_sdk::roles::usual(event, &request.main_agents)).collect())
     }
 
     fn categories(&self, request: CategoriesRequest) -> Result<Vec<Classification>, Failure> {

@@ -21,8 +21,19 @@ macro_rules! classifier {
         $crate::used!($plugin);
         #[cfg(target_family = "wasm")]
         const _: () = {
-            use $crate::worlds::classification::exports::chela::policy::classification as wit;
             $crate::lifecycle!($plugin);
+            $crate::export_classifier!();
+        };
+    };
+}
+
+/// The exports of this world, beside a lifecycle.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_classifier {
+    () => {
+        const _: () = {
+            use $crate::worlds::classification::exports::chela::policy::classification as wit;
 
             impl wit::Guest for Exported {
                 fn roles(request: wit::RolesRequest) -> ::std::result::Result<wit::RolesAnswer, $crate::Failure> {

@@ -21,8 +21,19 @@ macro_rules! continuation {
         $crate::used!($plugin);
         #[cfg(target_family = "wasm")]
         const _: () = {
-            use $crate::worlds::prompts::exports::chela::policy::prompts as wit;
             $crate::lifecycle!($plugin);
+            $crate::export_continuation!();
+        };
+    };
+}
+
+/// The exports of this world, beside a lifecycle.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_continuation {
+    () => {
+        const _: () = {
+            use $crate::worlds::prompts::exports::chela::policy::prompts as wit;
 
             impl wit::Guest for Exported {
                 fn instructions(

@@ -29,6 +29,7 @@ pub mod classifier;
 pub mod continuation;
 pub mod guard;
 pub mod log;
+pub mod roles;
 #[doc(hidden)]
 pub mod worlds;
 
@@ -161,6 +162,21 @@ macro_rules! lifecycle {
 macro_rules! used {
     ($plugin:ty) => {
         const _: fn() = || drop(<$plugin as $crate::Plugin>::configure);
+    };
+}
+
+/// Exports a type that implements the traits of all three policy worlds as one component.
+#[macro_export]
+macro_rules! every_policy {
+    ($plugin:ty) => {
+        $crate::used!($plugin);
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            $crate::lifecycle!($plugin);
+            $crate::export_classifier!();
+            $crate::export_guard!();
+            $crate::export_continuation!();
+        };
     };
 }
 

@@ -3,12 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::argument;
+use super::compare::change_table;
+use super::project::resolved;
 use super::read_config;
+use super::sign::signature_of;
 use crate::cli::ask::{self, encoded};
+use crate::cli::exit::WrongArgument;
 use crate::cli::output::{plain, table};
 use crate::cli::{Output, block_on};
 use crate::client::Client;
@@ -20,11 +25,11 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
 pub(in crate::cli) struct Load {
-    /// `builtin:NAME` or a file
-    #[arg(value_name = "FILE")]
+    /// `builtin:NAME`, a component or a script
+    #[arg(value_name = "FILE", value_parser = argument::source)]
     source: String,
     /// `classifier`, `guard:NAME`, `continuation`, `continuation:AGENT` or `channel:NAME`
-    #[arg(long)]
+    #[arg(long, value_parser = argument::slot)]
     slot: String,
     /// Only tell what would change on the recorded inputs; nothing is swapped
     #[arg(long)]
@@ -40,12 +45,14 @@ pub(in crate::cli) struct Load {
 #[derive(Args)]
 pub(in crate::cli) struct OfSlot {
     /// `classifier`, `guard:NAME`, `continuation`, `continuation:AGENT` or `channel:NAME`
+    #[arg(value_parser = argument::slot)]
     slot: String,
 }
 
 #[derive(Args)]
 pub(in crate::cli) struct Logs {
     /// `classifier`, `guard:NAME`, `continuation`, `continuation:AGENT` or `channel:NAME`
+    #[arg(value_parser = argument::slot)]
     slot: String,
     /// How many of the newest lines
     #[arg(long, short = 'n', default_value_t = 100)]
@@ -116,37 +123,63 @@ fn list_in_words(answer: &Value) -> String {
 
 impl Load {
     pub(super) fn run(&self, dir: &StateDir, output: Output) -> anyhow::Result<()> {
-        let config = self.config.as_deref().map(read_config).transpose()?;
-        let answer = match self.source.starts_with("builtin:") {
-            true => {
-                let params = json!({ "slot": self.slot, "source": self.source, "config": config, "shadow": self.shadow, "fresh": self.fresh });
-                call(dir, "plugin.load", params)?
-            }
-            false => self.upload(dir, config.map(Value::Object))?,
-        };
+        let config = self.config.as_deref().map(|path| read_config("--config", path)).transpose()?;
+        let answer = load(dir, &self.source, &self.slot, config, How { shadow: self.shadow, fresh: self.fresh })?;
         output.show(&answer, || load_in_words(&answer));
         Ok(())
     }
-
-    fn upload(&self, dir: &StateDir, config: Option<Value>) -> anyhow::Result<Value> {
-        let path = PathBuf::from(&self.source);
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-        if !name.ends_with(".wasm") {
-            bail!("{} is not a .wasm file; give a component", path.display());
-        }
-        let client = client(dir)?;
-        let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let mut body = config.map(|config| config.to_string().into_bytes()).unwrap_or_default();
-        let query = format!("slot={}&name={}&configBytes={}", encoded(&self.slot), encoded(&name), body.len());
-        body.extend(bytes);
-        let answer = block_on(
-            client.upload(&format!("/admin/plugins/upload?{query}&shadow={}&fresh={}", self.shadow, self.fresh), body),
-        )??;
-        Ok(answer)
-    }
 }
 
-fn load_in_words(answer: &Value) -> String {
+/// How something is put into a slot.
+#[derive(Clone, Copy, Default)]
+pub(super) struct How {
+    /// Only to tell what would change.
+    pub(super) shadow: bool,
+    /// Without what the one before has left.
+    pub(super) fresh: bool,
+}
+
+/// Puts a component or a script into a slot; the configuration in use stays if none is given.
+pub(super) fn load(
+    dir: &StateDir,
+    source: &str,
+    slot: &str,
+    config: Option<Map<String, Value>>,
+    how: How,
+) -> anyhow::Result<Value> {
+    let (source, config) = match source.ends_with(".rhai") {
+        true => {
+            let (source, config) = resolved(source, config.unwrap_or_default(), slot.split(':').next())?;
+            (source, Some(config))
+        }
+        false => (source.to_owned(), config),
+    };
+    if source.starts_with("builtin:") {
+        let How { shadow, fresh } = how;
+        let params = json!({ "slot": slot, "source": source, "config": config, "shadow": shadow, "fresh": fresh });
+        return call(dir, "plugin.load", params);
+    }
+    let path = PathBuf::from(&source);
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    if !name.ends_with(".wasm") {
+        let said = format!("{} is neither a .wasm nor a .rhai file; give a component or a script", path.display());
+        return Err(WrongArgument { flag: "FILE", said }.into());
+    }
+    let client = client(dir)?;
+    let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut body = config.map(|config| Value::Object(config).to_string().into_bytes()).unwrap_or_default();
+    let signature = std::fs::read(signature_of(&path)).unwrap_or_default();
+    let (config_bytes, signature_bytes) = (body.len(), signature.len());
+    let query = format!("slot={}&name={}", encoded(slot), encoded(&name));
+    let query = format!("{query}&configBytes={config_bytes}&signatureBytes={signature_bytes}");
+    body.extend(signature);
+    body.extend(bytes);
+    let query = format!("{query}&shadow={}&fresh={}", how.shadow, how.fresh);
+    let answer = block_on(client.upload(&format!("/admin/plugins/upload?{query}"), body))??;
+    Ok(answer)
+}
+
+pub(super) fn load_in_words(answer: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let plugin = |value: &Value| format!("{} {}", word(&value["name"]), word(&value["version"]));
     let shadow = &answer["shadow"];
@@ -161,15 +194,9 @@ fn load_in_words(answer: &Value) -> String {
         text.push_str(&format!(" (before: {})", plugin(&answer["replaced"])));
     }
     text.push_str(&format!("\n{} of {} recorded inputs are answered otherwise", shadow["changed"], shadow["replayed"]));
-    for change in shadow["changes"].as_array().into_iter().flatten() {
-        let cut = |value: &Value| value.to_string().chars().take(200).collect::<String>();
-        text.push_str(&format!(
-            "\n  {} {}\n    - {}\n    + {}",
-            word(&change["export"]),
-            word(&change["digest"]),
-            cut(&change["before"]),
-            cut(&change["after"])
-        ));
+    let changes = shadow["changes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !changes.is_empty() {
+        text.push_str(&format!("\n{}", change_table(changes, ("before", "after"), ("BEFORE", "AFTER"))));
     }
     let grants: Vec<&str> = answer["grants"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if !grants.is_empty() {

@@ -12,9 +12,7 @@ use super::super::source::{self, Material, Source};
 use super::super::stage::Wanted;
 use super::load::{Report, Why};
 use super::{Loader, bound_of};
-use crate::config::{self, Binding, PluginLimits};
-
-const DEFAULT_CLASSIFIER: &str = "builtin:rules";
+use crate::config::{Binding, PluginLimits};
 
 /// One thing that could serve.
 #[derive(Clone)]
@@ -33,22 +31,28 @@ impl Candidate {
     pub(super) fn key(&self) -> String {
         version_key(&self.wanted.material.hash, &self.wanted.config_text())
     }
+
+    /// Tells one attempt to load it from another: what was refused for want of a signature is tried again when that comes.
+    pub(super) fn attempt(&self) -> String {
+        let signature = self.wanted.material.signature.as_deref().unwrap_or_default();
+        format!("{}:{}", self.key(), &blake3::hash(signature).to_hex()[..16])
+    }
 }
 
 impl Loader {
     /// Puts the best candidate of a slot in service; what serves already is left alone.
     pub(super) fn bring(&mut self, slot: &Arc<Slot>) -> Result<Report, Error> {
         let fresh = self.fresh(slot);
-        let fresh_key = match &fresh {
-            Ok(candidate) => candidate.key(),
-            Err(error) => error.to_string(),
+        let (fresh_key, attempt) = match &fresh {
+            Ok(candidate) => (candidate.key(), candidate.attempt()),
+            Err(error) => (error.to_string(), error.to_string()),
         };
         let record = self.records.slots.get(&slot.name.to_string());
         // Whoever changes the binding in the configuration speaks last, also of what was rolled back before.
         let refused = record
             .filter(|record| self.is_valid(&slot.name, &record.over))
             .is_some_and(|record| record.refused.contains(&fresh_key));
-        let tried = self.failed.get(&slot.name) == Some(&fresh_key);
+        let tried = self.failed.get(&slot.name) == Some(&attempt);
         let failure = match fresh {
             _ if tried => return self.unchanged(slot),
             _ if refused && slot.bound().is_some() => {
@@ -79,8 +83,8 @@ impl Loader {
                 error
             }
         };
-        self.failed.insert(slot.name.clone(), fresh_key);
-        match self.proven(slot) {
+        self.failed.insert(slot.name.clone(), attempt);
+        match self.proven(slot).or_else(|| self.plain_default(slot)) {
             // Nothing serves, so what last served well does.
             Some(candidate) if slot.bound().is_none() => {
                 let problem = slot.problem();
@@ -110,20 +114,19 @@ impl Loader {
         self.binding_of(name).as_ref().map(super::digest).unwrap_or_default() == over
     }
 
-    /// What the configuration's binding asks for, with the rule file if there is one.
+    /// What the configuration's binding asks for, with the rules or the script that stand in for a default.
     pub(super) fn of_binding(&self, slot: &Slot, binding: &Binding) -> Result<Candidate, Error> {
-        let mut config = binding.config.clone();
-        if slot.name == SlotName::Classifier && binding.source == DEFAULT_CLASSIFIER && config.is_empty() {
-            config = self.rules_file()?;
-        }
-        let material = self.read(&binding.source)?;
-        let mut wanted = self.wanted(slot, binding.source.clone(), material, config);
+        let (source, config) = self.filled(&slot.name, binding)?;
+        let material = self.read(&source)?;
+        let mut wanted = self.wanted(slot, source, material, config);
         wanted.sha256 = binding.sha256.clone();
         Ok(Candidate { wanted, overrides: false, install_as: None, fresh: false })
     }
 
     /// What was bound, from its own file if that is still there, else from the copy.
     fn of_bound(&self, slot: &Slot, bound: &Bound) -> Result<Candidate, Error> {
+        let dropped = self.of_dropped(&slot.name, bound)?;
+        let bound = dropped.as_ref().unwrap_or(bound);
         let material = self.read(&bound.source).or_else(|_| self.read_kept(bound))?;
         Ok(self.bound_as(slot, bound, material))
     }
@@ -156,6 +159,7 @@ impl Loader {
             label,
             material,
             sha256: None,
+            signatures: self.config.plugins.signatures.clone(),
             config,
             config_of: None,
             limits: self.limits_of(&slot.name),
@@ -198,21 +202,6 @@ impl Loader {
                 }
                 _ => (Map::new(), None),
             },
-        }
-    }
-
-    /// Rules for the default classifier; none when there is no such file.
-    fn rules_file(&self) -> Result<Map<String, Value>, Error> {
-        let path = self.room.dir.rules();
-        if !path.exists() {
-            return Ok(Map::new());
-        }
-        let bad = |said: String| Error::RulesFile { path: path.clone(), said };
-        let bytes = source::read_file(&path, config::BYTES_MAX)?;
-        let text = String::from_utf8(bytes).map_err(|_| bad("it is not UTF-8 text".into()))?;
-        match config::json5_value(&text).map_err(|problem| bad(problem.to_string()))? {
-            Value::Object(map) => Ok(map),
-            _ => Err(bad("it must be an object, as `{ rules: [ … ] }`".into())),
         }
     }
 }

@@ -12,6 +12,7 @@ use super::super::record::Recorded;
 use super::super::records::{Bound, Records};
 use super::super::shadow;
 use super::super::slots::{Slot, SlotName, Waiting};
+use super::super::source::signature_of;
 use super::super::stage::{Staged, instances};
 use super::candidates::Candidate;
 use super::{Loader, bound_of};
@@ -103,7 +104,7 @@ impl Loader {
             _ => shadow::Report::default(),
         };
         if candidate.wanted.material.builtin.is_none() {
-            Records::keep(&self.room.dir, &staged.inspection.hash, &candidate.wanted.material.bytes)?;
+            Records::keep(&self.room.dir, &candidate.wanted.material)?;
         }
         let new = staged.generation.clone();
         self.room.hand_over(&slot.name, &new, candidate.fresh)?;
@@ -194,6 +195,7 @@ impl Loader {
     pub(super) fn overriding(&self, name: &SlotName, version: Bound) -> Option<Bound> {
         let own = self.binding_of(name).is_some_and(|binding| {
             binding.source == version.source && (binding.config.is_empty() || binding.config == version.config)
+                || self.is_dropped(name, &binding, &version)
         });
         (!own).then_some(version)
     }
@@ -202,7 +204,17 @@ impl Loader {
     fn install(&self, candidate: &Candidate) -> Result<(), Error> {
         let Some(name) = &candidate.install_as else { return Ok(()) };
         let path = self.room.dir.plugins().join(name);
-        chela_storage::replace(&path, &candidate.wanted.material.bytes, chela_storage::Mode::Private)
+        let material = &candidate.wanted.material;
+        // The signature first: the component is looked at as soon as it is there.
+        let beside = signature_of(&path);
+        let signed = match &material.signature {
+            Some(signature) => chela_storage::replace(&beside, signature, chela_storage::Mode::Private),
+            // That of an earlier version would be one of another file.
+            None if beside.exists() => std::fs::remove_file(&beside),
+            None => Ok(()),
+        };
+        signed.map_err(|cause| Error::Directory { path: beside, cause })?;
+        chela_storage::replace(&path, &material.bytes, chela_storage::Mode::Private)
             .map_err(|cause| Error::Directory { path, cause })
     }
 }

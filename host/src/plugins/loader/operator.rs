@@ -39,7 +39,7 @@ impl Loader {
                 }
                 (material?, text, None)
             }
-            From::Bytes { name, bytes } => (Material::of_bytes(bytes), name.clone(), Some(name)),
+            From::Bytes { name, bytes, signature } => (Material::of_bytes(bytes, signature), name.clone(), Some(name)),
         };
         let (config, config_of) = match load.config {
             Some(config) => (config, None),

@@ -1,10 +1,10 @@
 //! What an event is about, told from its type, its session keys and the main agents, in this order.
 //! Keeps true: what is unclear is never taken for a conversation of main agents.
 
-use chela_sdk::classifier::{EventFacts, Role};
+use crate::classifier::{EventFacts, Role};
 
-/// The role of one event.
-pub fn of(event: &EventFacts, main_agents: &[String]) -> Role {
+/// The role of one event: for classifiers that have no opinion of their own about roles.
+pub fn usual(event: &EventFacts, main_agents: &[String]) -> Role {
     let (family, name) = event.event_type.split_once('.').unwrap_or((&event.event_type, ""));
     match (family, name) {
         ("a2a", "send" | "response" | "complete") => of_message(event, main_agents),
@@ -58,7 +58,7 @@ mod tests {
             session_keys: keys.iter().map(|key| (*key).to_owned()).collect(),
             work_session: String::new(),
         };
-        of(&event, &["eden".into(), "seum".into()])
+        usual(&event, &["eden".into(), "seum".into()])
     }
 
     fn check(event_types: &str, expected: Role) {

@@ -1,0 +1,138 @@
+//! A project of a plugin: what its `plugin.json` says.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum World {
+    Classifier,
+    Guard,
+    Continuation,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    Rust,
+    Js,
+    Python,
+    Script,
+}
+
+/// `plugin.json`, at the root of a project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Project {
+    /// The component is `build/NAME.wasm`.
+    pub name: String,
+    pub world: World,
+    pub language: Language,
+    /// Memory of an instance; the deployment has to allow it with `limits.memoryMb`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "plugin.json{}: {said}; it holds name, world (classifier, guard, continuation) and language (rust, js, python, script)",
+    at(path)
+)]
+pub struct BadProject {
+    pub path: String,
+    pub said: String,
+}
+
+fn at(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!(" at {path}") }
+}
+
+impl World {
+    pub const ALL: [Self; 3] = [Self::Classifier, Self::Guard, Self::Continuation];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Classifier => "classifier",
+            Self::Guard => "guard",
+            Self::Continuation => "continuation",
+        }
+    }
+
+    /// The slot that a plugin of this name would serve in.
+    pub fn slot(self, name: &str) -> String {
+        match self {
+            Self::Guard => format!("guard:{name}"),
+            Self::Classifier | Self::Continuation => self.as_str().to_owned(),
+        }
+    }
+
+    /// The functions of the world.
+    pub fn exports(self) -> &'static [&'static str] {
+        match self {
+            Self::Classifier => &["roles", "categories"],
+            Self::Guard => &["before-tool-call"],
+            Self::Continuation => &["instructions", "next"],
+        }
+    }
+}
+
+impl Language {
+    pub const ALL: [Self; 4] = [Self::Rust, Self::Js, Self::Python, Self::Script];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rust => "rust",
+            Self::Js => "js",
+            Self::Python => "python",
+            Self::Script => "script",
+        }
+    }
+
+    /// Engines of JavaScript and Python do not fit into the default of 16 MB.
+    pub fn memory_mb(self) -> Option<u32> {
+        match self {
+            Self::Js | Self::Python => Some(96),
+            Self::Rust | Self::Script => None,
+        }
+    }
+}
+
+impl Project {
+    pub fn read(text: &str) -> Result<Self, BadProject> {
+        let mut json = serde_json::Deserializer::from_str(text);
+        let read = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+            let path = error.path().to_string();
+            BadProject { path: if path == "." { String::new() } else { path }, said: error.inner().to_string() }
+        });
+        let project: Self = read?;
+        json.end().map_err(|error| BadProject { path: String::new(), said: error.to_string() })?;
+        // It becomes part of a path.
+        crate::Name::parse(&project.name, [])
+            .map_err(|error| BadProject { path: "name".into(), said: error.to_string() })?;
+        Ok(project)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_says_what_it_is_and_where_it_is_wrong() {
+        let read = Project::read(r#"{"name": "mine", "world": "guard", "language": "js", "memoryMb": 96}"#);
+        let expected =
+            Project { name: "mine".into(), world: World::Guard, language: Language::Js, memory_mb: Some(96) };
+        assert_eq!(read, Ok(expected));
+        let refused = |text: &str, expected: &str| {
+            let said = Project::read(text).expect_err("refused").to_string();
+            assert!(said.starts_with(expected), "{said}");
+        };
+        refused(
+            r#"{"name": "mine", "world": "gaurd", "language": "js"}"#,
+            "plugin.json at world: unknown variant `gaurd`",
+        );
+        refused(r#"{"name": "../x", "world": "guard", "language": "js"}"#, "plugin.json at name: \"../x\" is no name");
+        refused(r#"{"name": "mine"}"#, "plugin.json: missing field `world`");
+        refused("{} {}", "plugin.json: missing field");
+        refused("x", "plugin.json: expected value at line 1");
+    }
+}
