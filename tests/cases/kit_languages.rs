@@ -44,11 +44,11 @@ fn plugin(dir: &TestDir, arguments: &[&str]) -> Finished {
     finished
 }
 
-/// A new project, with the tools of its language where an author's first build would install them.
-fn project(dir: &TestDir, language: &str, world: &str) -> PathBuf {
-    let project = dir.scratch().join(format!("my-{world}"));
-    let name = format!("my-{world}");
-    plugin(dir, &["new", &name, "--world", world, "--lang", language, "--into", &path_of(&project)]);
+/// A new project, with the tools of its language where an author's first build would install them. Each test has names of its own:
+/// those of Rust share what they were built into.
+fn project(dir: &TestDir, language: &str, world: &str, name: &str) -> PathBuf {
+    let project = dir.scratch().join(name);
+    plugin(dir, &["new", name, "--world", world, "--lang", language, "--into", &path_of(&project)]);
     match language {
         "js" => symlink(language_tools("js").join("node_modules"), project.join("node_modules")).expect("linked"),
         "python" => symlink(language_tools("python"), project.join(".venv")).expect("linked"),
@@ -122,7 +122,7 @@ fn rust_goes_from_nothing_to_serving_in_every_world() {
     let dir = roomy();
     let serving = Binary::serve(&dir);
     for (world, slot) in WORLDS {
-        let project = project(&dir, "rust", world);
+        let project = project(&dir, "rust", world, &format!("my-{world}"));
         build(&dir, &project);
         passes_and_serves(&dir, &project, slot);
     }
@@ -140,7 +140,7 @@ fn the_first_rust_of_the_guide_is_a_guard() {
         return;
     }
     let dir = roomy();
-    let project = project(&dir, "rust", "guard");
+    let project = project(&dir, "rust", "guard", "short-guard");
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plugin-authoring.md");
     let guide = fs::read_to_string(guide).expect("readable");
     let shown = guide.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block of Rust");
@@ -160,9 +160,9 @@ fn a_mistake_in_rust_is_told_and_what_was_built_stays() {
         return;
     }
     let dir = roomy();
-    let project = project(&dir, "rust", "guard");
+    let project = project(&dir, "rust", "guard", "wrong-guard");
     build(&dir, &project);
-    let component = project.join("build/my-guard.wasm");
+    let component = project.join("build/wrong-guard.wasm");
     let before = fs::read(&component).expect("built");
     let source = fs::read_to_string(project.join("src/lib.rs")).expect("readable");
     fs::write(project.join("src/lib.rs"), source.replace("fn before_tool_call", "fn before_tool_cal"))
@@ -183,8 +183,9 @@ fn check(language: &str, tool: &str) {
     let dir = roomy();
     let serving = Binary::serve(&dir);
     for (world, slot) in WORLDS {
-        let project = project(&dir, language, world);
-        build_once(&dir, &project, language, &format!("my-{world}"));
+        let name = format!("my-{world}");
+        let project = project(&dir, language, world, &name);
+        build_once(&dir, &project, language, &name);
         passes_and_serves(&dir, &project, slot);
     }
     assert_eq!(serving.terminate().code, Some(0));

@@ -213,10 +213,17 @@ fn categories(conversation) {
     if text == "loop" { loop { text += ""; } }
     if text == "recurse" { return again(1); }
     if text == "grow" { let all = "x"; loop { all += all; } }
-    if text == "hoard" { let all = []; let one = "x"; one.pad(1000000, "y"); loop { all.push(one + all.len); } }
+    if text == "heap" { let all = []; let one = "x"; one.pad(1000000, "y"); loop { all.push(one + all.len); } }
+    if text == "hoard" { return hoard(1); }
     category("infra_ops")
 }
 fn again(n) { (((((((((((((((((((again(n + 1)))))))))))))))))))) }
+fn hoard(n) {
+    let all = "0123456789";
+    while all.len() < 400000 { all += all; }
+    let more = all + "x";
+    if n < 20 { hoard(n + 1) } else { all.len() + more.len() }
+}
 "#;
 
 #[test]
@@ -239,6 +246,7 @@ fn loops_recursion_and_growth_end_with_function_and_line() {
     refused("recurse", "`categories` at line 5, column ");
     refused("recurse", "functions call each other too deeply; does the recursion end?");
     refused("grow", "`categories` at line 6");
+    refused("heap", "`categories` at line 7");
     refused("hoard", "it passed its limit of memory: ");
     assert_eq!(attempt("hello").code, Some(0));
 }

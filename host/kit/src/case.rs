@@ -71,7 +71,7 @@ pub fn cases(text: &str) -> Result<Vec<Case>, BadCase> {
     let mut json = serde_json::Deserializer::from_str(text);
     let written: Written = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
-        BadCase { path: if path == "." { String::new() } else { path }, said: error.inner().to_string() }
+        BadCase { path: crate::known(&path), said: error.inner().to_string() }
     })?;
     json.end().map_err(|error| BadCase { path: String::new(), said: error.to_string() })?;
     if written.cases.is_empty() || written.cases.len() > CASES_MAX {
@@ -149,5 +149,7 @@ mod tests {
         refused(r#"{"cases": [{"export": "next", "refuses": ""}]}"#, "cases[0].refuses", "asks nothing");
         refused(r#"{"cases": [{"export": "next", "input": [], "expect": 1}]}"#, "cases[0].input", "invalid type");
         refused("[]", "", "expected struct");
+        refused("{", "", "EOF while parsing");
+        refused(r#"{"cases": [{"#, "cases[0]", "EOF while parsing");
     }
 }

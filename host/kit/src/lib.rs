@@ -15,3 +15,8 @@ pub use conformance::{Asked, Must, conformance};
 pub use name::{BadName, Name};
 pub use project::{BadProject, Language, Project, World};
 pub use template::{File, files};
+
+/// A path of JSON as far as it is known: where a text ends early, its last part is not.
+fn known(path: &str) -> String {
+    path.trim_end_matches('?').trim_end_matches('.').to_owned()
+}

@@ -101,7 +101,7 @@ impl Project {
         let mut json = serde_json::Deserializer::from_str(text);
         let read = serde_path_to_error::deserialize(&mut json).map_err(|error| {
             let path = error.path().to_string();
-            BadProject { path: if path == "." { String::new() } else { path }, said: error.inner().to_string() }
+            BadProject { path: crate::known(&path), said: error.inner().to_string() }
         });
         let project: Self = read?;
         json.end().map_err(|error| BadProject { path: String::new(), said: error.to_string() })?;

@@ -161,7 +161,9 @@ macro_rules! lifecycle {
 #[macro_export]
 macro_rules! used {
     ($plugin:ty) => {
-        const _: fn() = || drop(<$plugin as $crate::Plugin>::configure);
+        const _: fn() = || {
+            let _ = <$plugin as $crate::Plugin>::configure;
+        };
     };
 }
 
