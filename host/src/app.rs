@@ -596,6 +596,3 @@ fn addresses_of(listeners: &[Listener]) -> Addresses {
     }
     addresses
 }
-
-#[cfg(test)]
-mod tests;
