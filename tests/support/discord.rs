@@ -8,6 +8,7 @@ mod rest;
 mod world;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -33,6 +34,15 @@ pub const THREAD: u64 = 912;
 pub const PERSON: u64 = 201;
 pub const OTHER_PERSON: u64 = 202;
 
+/// The adapter as a component, as `cargo xtask` builds it.
+pub fn component() -> PathBuf {
+    let suite = std::env::current_exe().expect("the suite is a file");
+    let target = suite.ancestors().nth(3).expect("in target/PROFILE/deps");
+    let path = target.join("components/discord.wasm");
+    assert!(path.is_file(), "{} is not built; run `cargo xtask test`", path.display());
+    path
+}
+
 /// What Discord would be set to in the developer portal, and what it chooses itself.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -46,8 +56,6 @@ pub struct Setup {
     pub global_a_second: u32,
     /// Messages of a channel in a window.
     pub messages: (u32, Duration),
-    /// How soon an interaction must be acknowledged.
-    pub answer_within: Duration,
 }
 
 impl Default for Setup {
@@ -58,7 +66,6 @@ impl Default for Setup {
             identify_every: Duration::from_secs(5),
             global_a_second: 50,
             messages: (5, Duration::from_secs(5)),
-            answer_within: Duration::from_secs(3),
         }
     }
 }
@@ -118,6 +125,20 @@ impl Discord {
         json!({ "api": self.api(), "gateway": self.gateway(), "direct": "open" })
     }
 
+    /// The adapter as a channel of a gateway's configuration, granted this server and its token.
+    pub fn channel(&self, config: &Value) -> Value {
+        let mut own = self.config();
+        own.as_object_mut().expect("an object").extend(config.as_object().expect("an object").clone());
+        let hosts = json!([self.address.to_string()]);
+        json!({
+            "source": crate::path_of(&component()), "config": own,
+            "grants": {
+                "hosts": hosts, "secrets": { "discord-token": { "value": TOKEN, "hosts": hosts } },
+                "rates": { "frames": 100_000, "requests": 100_000, "messages": 100_000 },
+            },
+        })
+    }
+
     /// A person writes; gives the message's id.
     pub fn say(&self, said: Said) -> u64 {
         let mut state = self.shared.state();
@@ -171,7 +192,15 @@ impl Discord {
         if !message.is_null() {
             event["message"] = message;
         }
-        let acted = Acted { id, token, at: Instant::now(), callback: None, original: None, followups: Vec::new() };
+        let acted = Acted {
+            id,
+            token,
+            at: Instant::now(),
+            older: Duration::ZERO,
+            callback: None,
+            original: None,
+            followups: Vec::new(),
+        };
         state.interactions.push(acted);
         state.dispatch(&self.shared.setup, Event::Interaction, "INTERACTION_CREATE", event);
         id
@@ -180,6 +209,13 @@ impl Discord {
     /// What became of an interaction.
     pub fn acted(&self, id: u64) -> Acted {
         self.shared.state().interactions.iter().find(|acted| acted.id == id).cloned().expect("such an interaction")
+    }
+
+    /// An interaction becomes older by this, so that no test has to wait.
+    pub fn age(&self, id: u64, by: Duration) {
+        let mut state = self.shared.state();
+        let acted = state.interactions.iter_mut().find(|acted| acted.id == id).expect("such an interaction");
+        acted.older += by;
     }
 
     /// Every message that the bot has made, in order, as it is now.

@@ -11,6 +11,7 @@ use super::{APPLICATION, OTHER_PERSON, PERSON, Setup, TOKEN};
 
 const CONTENT_MAX: usize = 2_000;
 const NONCE_MAX: usize = 25;
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 const TOKEN_GOOD: Duration = Duration::from_secs(15 * 60);
 
 fn refused(status: u16, code: u64, message: &str) -> Answer {
@@ -76,7 +77,7 @@ fn route(setup: &Setup, state: &mut State, asked: &Asked, parts: &[&str]) -> Ans
         ("GET", ["gateway", "bot"]) => Answer::new(200, json!({ "shards": 1 })),
         ("POST", ["users", "@me", "channels"]) => open_direct(body),
         ("PUT", ["applications", application, "commands"]) => set_commands(state, application, body),
-        ("POST", ["interactions", id, token, "callback"]) => callback(setup, state, id, token, body),
+        ("POST", ["interactions", id, token, "callback"]) => callback(state, id, token, body),
         (method, ["webhooks", application, token, rest @ ..]) => webhook(state, method, application, token, rest, body),
         (method, ["channels", id, rest @ ..]) => {
             let Some(id) = id.parse().ok().filter(|id| !channel(*id).is_null()) else {
@@ -255,9 +256,9 @@ fn set_commands(state: &mut State, application: &str, body: &Value) -> Answer {
     Answer::new(200, body.clone())
 }
 
-fn callback(setup: &Setup, state: &mut State, id: &str, token: &str, body: &Value) -> Answer {
+fn callback(state: &mut State, id: &str, token: &str, body: &Value) -> Answer {
     let found = state.interactions.iter().position(|acted| acted.id.to_string() == id && acted.token == token);
-    let Some(at) = found.filter(|at| state.interactions[*at].at.elapsed() <= setup.answer_within) else {
+    let Some(at) = found.filter(|at| state.interactions[*at].age() <= ANSWER_WITHIN) else {
         return refused(404, 10_062, "Unknown interaction");
     };
     if state.interactions[at].callback.is_some() {
@@ -283,7 +284,7 @@ fn callback(setup: &Setup, state: &mut State, id: &str, token: &str, body: &Valu
 }
 
 fn webhook(state: &mut State, method: &str, application: &str, token: &str, rest: &[&str], body: &Value) -> Answer {
-    let good = |acted: &super::world::Acted| acted.token == token && acted.at.elapsed() <= TOKEN_GOOD;
+    let good = |acted: &super::world::Acted| acted.token == token && acted.age() <= TOKEN_GOOD;
     let found = state.interactions.iter().position(good).filter(|_| application == APPLICATION.to_string());
     let Some(at) = found else { return refused(404, 10_015, "Unknown Webhook") };
     if state.interactions[at].callback.is_none() {

@@ -63,9 +63,16 @@ pub struct Acted {
     pub id: u64,
     pub(super) token: String,
     pub(super) at: Instant,
+    pub(super) older: Duration,
     pub callback: Option<Value>,
     pub original: Option<Value>,
     pub followups: Vec<Value>,
+}
+
+impl Acted {
+    pub(super) fn age(&self) -> Duration {
+        self.at.elapsed() + self.older
+    }
 }
 
 #[derive(Default)]
