@@ -10,8 +10,8 @@ use crate::views::{CategoryBadge, Conversations, SessionCard, SessionsFilter};
 pub fn conversations(shell: &Shell, view: &Conversations) -> Page {
     let words = shell.words();
     let fragments = vec![
-        Fragment::new("head", &[], head(shell, view)),
         Fragment::new("badges", &["activity"], badges(shell, view)),
+        Fragment::new("filters", &[], filters(shell, view)),
         Fragment::new("list", &["sessions"], list(shell, view)),
     ];
     Page { nav: "conversations", title: words.conversations.into(), fragments, dialog: None }
@@ -21,6 +21,7 @@ fn badges(shell: &Shell, view: &Conversations) -> Markup {
     let words = shell.words();
     let here = |key: &str| (view.filter.category.as_deref() == Some(key)).then_some("page");
     html! {
+        h1 { (words.conversations) }
         nav.categories aria-label=(words.categories) data-large[view.filter.category.is_none() && view.filter.text.is_none()] {
             @for one in &view.categories {
                 a.category href=(format!("/conversations?category={}", encode(&one.key))) aria-current=[here(&one.key)] {
@@ -32,12 +33,11 @@ fn badges(shell: &Shell, view: &Conversations) -> Markup {
     }
 }
 
-fn head(shell: &Shell, view: &Conversations) -> Markup {
+fn filters(shell: &Shell, view: &Conversations) -> Markup {
     let words = shell.words();
     let filter = &view.filter;
     let narrowed = *filter != SessionsFilter { category: filter.category.clone(), ..SessionsFilter::default() };
     html! {
-        h1 { (words.conversations) }
         form.filters method="get" action="/conversations" role="search" aria-label=(words.filters) {
             input type="hidden" name="category" value=(filter.category.as_deref().unwrap_or("all"));
             label for="q" { (words.search) }

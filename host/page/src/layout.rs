@@ -138,7 +138,6 @@ impl Page {
                     data-saved=(words.saved) data-live-word=(words.connected) data-signed[shell.who.is_some()] {
                     a.skip href="#main" { (words.skip) }
                     (top(shell, self.nav))
-                    div id="banner" role="status" aria-live="polite" hidden {}
                     @match &shell.notice {
                         Some(Notice::Done(said)) => div.notice data-kind="good" role="status" { (said) },
                         Some(Notice::Refused(said)) => div.notice data-kind="bad" role="alert" { strong { (words.refused) } " " (said) },
@@ -208,6 +207,7 @@ fn top(shell: &Shell, nav: &str) -> Markup {
             } @else {
                 (look(shell))
             }
+            div id="banner" role="status" aria-live="polite" hidden {}
         }
     }
 }

@@ -3,7 +3,7 @@
 use chela_page::{Bubble, Chat, Face, Side};
 use serde_json::Value;
 
-use super::words::fill;
+use super::words::{fill, joined};
 use super::{BUBBLES, Error, Handle, face};
 use crate::config::{AgentRole, Config};
 use crate::id;
@@ -29,7 +29,7 @@ impl Handle {
         };
         let key = SessionKey::parse(&chosen.id).map_err(|_| Error::unknown("agent", &chosen.id))?;
         let found = self.0.sessions.history(&key, History { limit: BUBBLES, offset: 0, before }).await?;
-        let bubbles = found.rows.iter().filter_map(|row| self.row(config, &key, row, full)).collect();
+        let bubbles = joined(found.rows.iter().filter_map(|row| self.row(config, &key, row, full)));
         let waiting = self.0.sessions.waiting(&key).into_iter().take(WAITING).map(|place| place.text).collect();
         Ok(Chat {
             agent: Some(chosen.clone()),

@@ -8,7 +8,7 @@ use chela_question::State;
 use chela_taskfile::is_good_id;
 use serde_json::Value;
 
-use super::words::fill;
+use super::words::{fill, joined};
 use super::{BUBBLES, COLUMN_CARDS, Error, Handle, SINGLE_CARDS, face, faces};
 use crate::config::Config;
 use crate::humans;
@@ -190,7 +190,7 @@ impl Handle {
     ) -> Result<TaskTab, Error> {
         let page = self.0.dialogues.of_task(id, None, cursor, BUBBLES).await?;
         let settings = self.0.settings.current();
-        let turns = page.turns.iter().map(|turn| self.turn(&settings.config, turn, full)).collect();
+        let turns = joined(page.turns.iter().map(|turn| self.turn(&settings.config, turn, full)));
         Ok(TaskTab::Conversation { turns, total: page.total, next: page.next, later: cursor.is_some() })
     }
 

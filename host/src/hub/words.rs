@@ -6,6 +6,8 @@ use super::{BUBBLE_BYTES, WHOLE_BYTES};
 
 /// How the other side says that it could not answer.
 const OUTCOME: &str = "[outcome]";
+/// Names of tools that one bubble has.
+const TOOLS_MAX: usize = 24;
 const TAGS: [&str; 4] = ["[NO_REPLY_NEEDED]", "[NOTIFICATION]", "REPLY_SKIP", "ANNOUNCE_SKIP"];
 
 /// A text as people read it, and whether it tells of a failure.
@@ -30,6 +32,22 @@ pub(super) fn fill(bubble: &mut Bubble, text: &str, full: Option<&str>) {
     bubble.failed |= failed;
 }
 
+/// Uses of tools without a word, one after the other, are one bubble.
+pub(super) fn joined(bubbles: impl Iterator<Item = Bubble>) -> Vec<Bubble> {
+    let is_silent = |one: &Bubble| one.text.is_empty() && one.question.is_none() && !one.failed;
+    let mut shown: Vec<Bubble> = Vec::new();
+    for one in bubbles {
+        match shown.last_mut() {
+            Some(last) if is_silent(last) && is_silent(&one) && last.from.id == one.from.id => {
+                last.tools.extend(one.tools);
+                last.tools.truncate(TOOLS_MAX);
+            }
+            _ => shown.push(one),
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +60,13 @@ mod tests {
         check("[outcome] done: well", "well", false);
         check("[NO_REPLY_NEEDED] thanks", "thanks", false);
         check("plain: text", "plain: text", false);
+    }
+
+    #[test]
+    fn silent_uses_of_tools_are_told_together() {
+        let one = |text: &str, tool: &str| Bubble { text: text.into(), tools: vec![tool.into()], ..Bubble::default() };
+        let shown = joined([one("", "a"), one("", "b"), one("so", "c"), one("", "d")].into_iter());
+        assert_eq!(shown.iter().map(|one| one.tools.join("+")).collect::<Vec<_>>(), ["a+b", "c", "d"]);
     }
 
     #[test]
