@@ -97,7 +97,7 @@ async fn status(context: Context, asked: Status) -> Result<Value, ErrorShape> {
         "channels": by_name(|view| json!(view)),
         "channelAccounts": by_name(|view| json!([account(view)])),
         "channelDefaultAccountId": by_name(|_| json!("default")),
-        "statusIssues": issues.map(|view| issue(view)).collect::<Vec<_>>(),
+        "statusIssues": issues.map(issue).collect::<Vec<_>>(),
     }))
 }
 
