@@ -1,0 +1,264 @@
+//! What an adapter is told and what it answers, as the WIT package `chela:channel` has it.
+
+use serde::{Deserialize, Serialize};
+
+/// How a secret is written where it is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    Raw,
+    Json,
+    Url,
+    Base64,
+}
+
+/// A part of what is signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signed {
+    Literal(String),
+    Secret {
+        name: String,
+        encoding: Encoding,
+    },
+    /// The body that the signature travels with.
+    Body,
+}
+
+/// A part of a text. Typed, so that no message can spell a secret's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    Literal(String),
+    Secret { name: String, encoding: Encoding },
+    Hmac { key: String, hex: bool, over: Vec<Signed> },
+}
+
+pub type Text = Vec<Piece>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub name: String,
+    pub value: Text,
+}
+
+/// A question to people that a message carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    pub id: String,
+    #[serde(default)]
+    pub choices: Vec<String>,
+}
+
+/// A message for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outbound {
+    /// The same on every try.
+    pub id: String,
+    /// `channel:ID`, `channel:ID:thread:ID` or `direct:ID`.
+    pub target: String,
+    pub text: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reply_to: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<Question>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Presence {
+    pub target: String,
+    pub typing: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    pub id: String,
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    pub error: String,
+    pub refused: bool,
+}
+
+impl Response {
+    /// A request that was not answered.
+    pub fn failed(id: String, error: String, refused: bool) -> Self {
+        Self { id, status: 0, headers: Vec::new(), body: Vec::new(), error, refused }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookRequest {
+    pub id: String,
+    pub method: String,
+    pub path: String,
+    pub query: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    pub verified: bool,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    Started { restored: bool },
+    Opened { connection: String },
+    Text { connection: String, data: String },
+    Binary { connection: String, data: Vec<u8> },
+    Closed { connection: String, code: u16, reason: String, refused: bool },
+    KeepaliveSent { connection: String },
+    Timer { name: String },
+    Response(Response),
+    Deliver(Outbound),
+    Webhook(WebhookRequest),
+    Presence(Presence),
+    Stopping,
+}
+
+impl Input {
+    /// What it takes of a call, in bytes.
+    pub fn bytes(&self) -> usize {
+        const HEAD: usize = 64;
+        HEAD + match self {
+            Self::Text { data, .. } => data.len(),
+            Self::Binary { data, .. } => data.len(),
+            Self::Response(response) => response.body.len() + response.headers.len() * HEAD,
+            Self::Deliver(outbound) => outbound.text.len(),
+            Self::Webhook(request) => request.body.len() + request.headers.len() * HEAD,
+            _ => 0,
+        }
+    }
+}
+
+/// How the frames of a socket are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    None,
+    ZlibStream,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    pub connection: String,
+    pub url: Text,
+    pub headers: Vec<Header>,
+    pub compression: Compression,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    pub connection: String,
+    pub first_ms: u64,
+    pub interval_ms: u64,
+    pub frame: Text,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub id: String,
+    pub method: String,
+    pub url: Text,
+    pub headers: Vec<Header>,
+    pub body: Text,
+    pub timeout_ms: u32,
+}
+
+/// A command of the gateway that a person gave by the network's own means.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    pub name: String,
+    pub arguments: Vec<(String, String)>,
+}
+
+/// What a person wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Wants {
+    Message,
+    /// To answer the question of this id.
+    Answer(String),
+    Command(Command),
+}
+
+/// A message from a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Inbound {
+    pub id: String,
+    pub wants: Wants,
+    pub target: String,
+    pub session: String,
+    pub direct: bool,
+    pub space: String,
+    pub sender_id: String,
+    pub sender_name: String,
+    pub sender_is_bot: bool,
+    pub addressed: bool,
+    pub agent: String,
+    pub text: String,
+    pub reply_to: String,
+}
+
+/// How a delivery went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    pub id: String,
+    pub message_ids: Vec<String>,
+    pub error: String,
+    pub retry: bool,
+    pub retry_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookResponse {
+    pub id: String,
+    pub status: u16,
+    pub headers: Vec<Header>,
+    pub body: Text,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    Connecting,
+    Ready,
+    Degraded,
+    NeedsAuth,
+    Failed,
+}
+
+/// What the host is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    Open(Open),
+    Send { connection: String, data: Text },
+    Close { connection: String, code: u16 },
+    Keepalive(Keepalive),
+    SetTimer { name: String, after_ms: u64 },
+    CancelTimer { name: String },
+    Request(Request),
+    Inbound(Inbound),
+    Delivered(Delivered),
+    WebhookResponse(WebhookResponse),
+    Status { health: Health, detail: String },
+    Presence(Presence),
+    Checkpoint,
+}
+
+/// An adapter's own state, which only it can read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    pub schema: String,
+    pub bytes: Vec<u8>,
+}
+
+/// Whether a text says where people are: `channel:ID`, `channel:ID:thread:ID` or `direct:ID`.
+pub fn is_target(text: &str) -> bool {
+    const ID_CHARS_MAX: usize = 64;
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '@' | '+' | '#');
+    let is_id = |id: &str| !id.is_empty() && id.chars().count() <= ID_CHARS_MAX && id.chars().all(plain);
+    match text.split(':').collect::<Vec<_>>().as_slice() {
+        ["channel" | "direct" | "group", id] => is_id(id),
+        ["channel" | "group", id, "thread", thread] => is_id(id) && is_id(thread),
+        _ => false,
+    }
+}
