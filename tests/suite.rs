@@ -5,6 +5,11 @@ mod tidy;
 mod cases {
     mod adopt;
     mod browser;
+    mod channels_crash;
+    mod channels_faults;
+    mod channels_grants;
+    mod channels_swaps;
+    mod channels_talk;
     mod cli;
     mod config;
     mod continuation_flows;

@@ -3,6 +3,7 @@
 //! a part that dies is noticed.
 
 mod adopt;
+mod parts;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,12 +12,11 @@ use std::time::Duration;
 use chela_storage::{DirLock, LockError};
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agents;
 use crate::bus::{self, Bus, data};
+use crate::channels;
 use crate::clock::Clock;
 use crate::config::{Listen, Starter};
 use crate::continuation;
@@ -41,6 +41,7 @@ use crate::tasks;
 use crate::tools;
 
 pub use adopt::adopt;
+use parts::Parts;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -115,42 +116,13 @@ pub struct App {
     humans: humans::Handle,
     agents: agents::Handle,
     continuation: continuation::Handle,
+    channels: channels::Handle,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
     sockets: TaskTracker,
     listeners: Parts,
     services: Parts,
     _lock: DirLock,
-}
-
-/// Tasks that run until they are told to stop.
-#[derive(Default)]
-struct Parts {
-    tasks: JoinSet<&'static str>,
-    stop: CancellationToken,
-}
-
-impl Parts {
-    fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(async move {
-            task.await;
-            name
-        });
-    }
-
-    /// The first part that ends although nobody told it to.
-    async fn died(&mut self) -> Error {
-        match self.tasks.join_next().await {
-            Some(Ok(part)) => Error::Died { part },
-            Some(Err(_)) => Error::Died { part: "a part of the gateway" },
-            None => std::future::pending().await,
-        }
-    }
-
-    async fn end(&mut self) {
-        self.stop.cancel();
-        while self.tasks.join_next().await.is_some() {}
-    }
 }
 
 impl App {
@@ -176,6 +148,7 @@ impl App {
         let humans_found = humans::read(&opened)?;
         let results_found = results::read(&opened)?;
         let continuation_found = continuation::read(&opened)?;
+        let channels_found = channels::read(&opened)?;
         let journal = opened.start()?;
         let results = results::Handle::new(journal.clone(), clock.clone(), results_found);
         let audit = Audit::open(&dir)?;
@@ -327,7 +300,7 @@ impl App {
                 bus: bus.clone(),
                 metrics: metrics.clone(),
                 settings: settings.clone(),
-                journal,
+                journal: journal.clone(),
                 plugins: plugins.clone(),
                 tasks: tasks.clone(),
                 sessions: sessions.clone(),
@@ -338,6 +311,24 @@ impl App {
             services.stop.clone(),
         );
         services.spawn("what keeps agents at work", looking);
+        let (channels, running) = channels::start(
+            channels::Options {
+                dir: dir.clone(),
+                clock: clock.clone(),
+                bus: bus.clone(),
+                metrics: metrics.clone(),
+                settings: settings.clone(),
+                journal,
+                plugins: plugins.clone(),
+                tasks: tasks.clone(),
+                sessions: sessions.clone(),
+                jobs: jobs.clone(),
+                humans: humans.clone(),
+            },
+            channels_found,
+            services.stop.clone(),
+        );
+        services.spawn("the channels", running);
 
         let (phase, phase_seen) = watch::channel(Phase::Ready);
         let (changes, sockets) = (TaskTracker::new(), TaskTracker::new());
@@ -356,6 +347,7 @@ impl App {
             humans: humans.clone(),
             agents: agents.clone(),
             continuation: continuation.clone(),
+            channels: channels.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             metrics,
@@ -395,6 +387,7 @@ impl App {
             humans,
             agents,
             continuation,
+            channels,
             phase,
             changes,
             sockets,
@@ -450,6 +443,10 @@ impl App {
 
     pub fn continuation(&self) -> &continuation::Handle {
         &self.continuation
+    }
+
+    pub fn channels(&self) -> &channels::Handle {
+        &self.channels
     }
 
     pub fn tools(&self) -> &tools::Handle {
@@ -569,22 +566,4 @@ fn addresses_of(listeners: &[Listener]) -> Addresses {
         *addresses.get_mut(listener.port()) = Some(listener.address());
     }
     addresses
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_part_that_ends_or_panics_by_itself_is_noticed_and_one_that_was_told_is_not_missed() {
-        let mut parts = Parts::default();
-        parts.spawn("a part that ends", async {});
-        assert!(matches!(parts.died().await, Error::Died { part: "a part that ends" }));
-        parts.spawn("a part that panics", async { panic!("for the test") });
-        assert!(matches!(parts.died().await, Error::Died { .. }));
-        let stop = parts.stop.clone();
-        parts.spawn("a part that goes on", async move { stop.cancelled().await });
-        parts.end().await;
-        assert!(parts.tasks.is_empty());
-    }
 }

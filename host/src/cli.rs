@@ -3,6 +3,7 @@
 
 mod agents;
 mod ask;
+mod channel;
 mod chat;
 mod config;
 mod doctor;
@@ -95,6 +96,9 @@ enum Command {
     /// See, load, try and compile the components that make decisions
     #[command(subcommand)]
     Plugin(plugin::Plugin),
+    /// See how the chat networks are, and begin one anew
+    #[command(subcommand)]
+    Channel(channel::Channel),
     /// Look for what is wrong here, and say how to mend it
     Doctor(doctor::Doctor),
 }
@@ -155,6 +159,7 @@ fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
         Command::Why(why) => why.run(&dir, output)?,
         Command::Config(config) => config.run(&dir, output)?,
         Command::Plugin(plugin) => return plugin.run(&dir, output),
+        Command::Channel(channel) => channel.run(&dir, output)?,
         Command::Doctor(doctor) => return doctor.run(&dir, output),
     }
     Ok(ExitCode::SUCCESS)

@@ -4,6 +4,7 @@
 mod a2a;
 mod agents;
 mod categories;
+mod channels;
 mod continuation;
 mod events;
 mod human;
@@ -30,6 +31,9 @@ use crate::scope::Scope;
 pub use a2a::{A2a, AgentA2a, AgentToAgent, Allow, ChainLimits, Exchange, Language, Session, Spawn};
 pub use agents::{Agent, AgentRole, Agents, Identity, Team};
 pub use categories::Category;
+pub use channels::{
+    Channel, ChannelLimits, ChannelRates, GrantedSecret, Grants, Routing, SignatureCoding, Verify, Webhook,
+};
 pub use continuation::{
     Continuation, ContinuationCaps, ContinuationDelays, ContinuationErrors, ContinuationPoll, Zombies,
 };
@@ -83,6 +87,8 @@ pub struct Config {
     pub categories: Vec<Category>,
     /// Which component makes which decision.
     pub plugins: Plugins,
+    /// Chat networks, by name.
+    pub channels: BTreeMap<String, Channel>,
     pub decisions: Decisions,
     /// The event log.
     pub events: Events,
@@ -239,6 +245,7 @@ impl Default for Config {
             teams: Vec::new(),
             categories: categories::default_table(),
             plugins: Plugins::default(),
+            channels: BTreeMap::new(),
             decisions: Decisions::default(),
             events: Events::default(),
             limits: Limits::default(),

@@ -6,6 +6,7 @@ mod api;
 mod audit;
 mod body;
 mod catalog;
+mod channels;
 mod chat;
 mod completions;
 mod error;
@@ -92,6 +93,7 @@ pub struct Shared {
     pub humans: crate::humans::Handle,
     pub agents: crate::agents::Handle,
     pub continuation: crate::continuation::Handle,
+    pub channels: crate::channels::Handle,
     pub bus: Bus,
     pub clock: Clock,
     pub metrics: Metrics,

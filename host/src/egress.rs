@@ -3,8 +3,10 @@
 //! each redirect passes the same checks. Never: connects to an inner address that the list does not name itself. Alone knows TLS.
 
 mod address;
+mod call;
 mod fetch;
 mod hosts;
+mod socket;
 mod target;
 
 use std::sync::{Arc, LazyLock};
@@ -12,8 +14,10 @@ use std::sync::{Arc, LazyLock};
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector};
 use rustls::ClientConfig;
 
+pub use call::{Answered, Caller};
 pub use fetch::{Asked, Error, Fetched, Gate, Limits};
 pub use hosts::Hosts;
+pub use socket::{Socket, connect};
 
 /// A connector that speaks TLS where the address asks for it.
 pub type Secured<C> = HttpsConnector<C>;

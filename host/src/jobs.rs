@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chela_flow::{Job, Rules, Status};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -35,10 +35,12 @@ use house::Told;
 
 pub use begin::{Begun, Cause, Reply, Send, Spawn};
 pub use list::{Asked, Listed};
-pub use store::{Found, read};
+pub use store::{Found, Outgoing, outbox, read};
 
 /// Requests about one job that may wait.
 const ASKS_MAX: usize = 8;
+/// Messages for people that wait for a follower; one that falls behind finds them in the outbox at the next start.
+const POSTS_KEPT: usize = 4_096;
 /// How long drivers may take to let go when the gateway stops.
 const LET_GO: Duration = Duration::from_secs(2);
 
@@ -118,6 +120,8 @@ struct Shared {
     drivers: TaskTracker,
     /// Ends drivers without an end: their jobs go on after the next start.
     cut: CancellationToken,
+    /// Messages for people, as they come into the outbox.
+    posts: broadcast::Sender<Outgoing>,
 }
 
 /// A job that has not ended.
@@ -251,6 +255,7 @@ pub fn start(
         told: Told::new(found.told),
         drivers: TaskTracker::new(),
         cut: CancellationToken::new(),
+        posts: broadcast::Sender::new(POSTS_KEPT),
     });
     let handle = Handle(shared);
     let resumed = handle.take_up(found);
@@ -262,6 +267,11 @@ pub fn start(
 }
 
 impl Handle {
+    /// Messages for people, as they come into the outbox from now on.
+    pub fn posts(&self) -> broadcast::Receiver<Outgoing> {
+        self.0.posts.subscribe()
+    }
+
     /// Lets go of all jobs; they go on after the next start.
     pub async fn stop(&self) {
         self.0.cut.cancel();

@@ -39,6 +39,7 @@ pub mod humans;
 pub mod tools;
 pub mod agents;
 pub mod continuation;
+pub mod channels;
 
 // 4 edges
 pub mod edge;

@@ -62,6 +62,13 @@ pub struct JobStatus {
     pub status: Word,
 }
 
+/// A channel's name comes from the configuration or an operator, which bounds their number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ChannelMessage {
+    pub channel: String,
+    pub what: Word,
+}
+
 /// Every counter, cheap to clone and to bump.
 #[derive(Clone, Default)]
 pub struct Metrics {
@@ -76,6 +83,7 @@ pub struct Metrics {
     pub jobs: Family<JobStatus, Gauge>,
     pub job_retries: Counter,
     pub oldest_job: Gauge,
+    pub channel_messages: Family<ChannelMessage, Counter>,
     pub continuations: Family<Layer, Counter>,
     pub continuations_blocked: Family<Refusal, Counter>,
 }
@@ -116,6 +124,7 @@ impl Metrics {
         own.register("plugin_calls", "Calls of plugins, by what became of them", self.plugin_calls.clone());
         own.register("jobs", "Jobs between agents that are kept, by status", self.jobs.clone());
         own.register("job_retries", "Further tries of jobs", self.job_retries.clone());
+        own.register("channel_messages", "Messages of channels, by what became of them", self.channel_messages.clone());
         own.register("continuations", "Agents that were told to go on, by what noticed it", self.continuations.clone());
         own.register(
             "continuations_blocked",

@@ -3,6 +3,7 @@
 //! a component's trap, limit or refusal is a value here, and an answer comes all the same; what served before a failed change still serves.
 //! Never: decides what a policy means, or lets a guest touch anything outside its arguments.
 
+mod adapters;
 mod ask;
 mod bindings;
 mod cache;
@@ -49,12 +50,13 @@ use crate::watch::Watcher;
 use loader::{Command, Loader, Request};
 use room::Room;
 
+pub use adapters::{Adapter, Aftermath, Handover, Version};
 pub use cache::{CompileError, compile};
 pub use dispatch::EXPORTS;
 pub use error::Error;
 pub use failure::{Failure, Limit};
 pub use generation::Identity;
-pub use inspect::{Inspection, POLICY_VERSION, Refused};
+pub use inspect::{CHANNEL_VERSION, Inspection, POLICY_VERSION, Refused};
 pub use loader::{From, Load};
 pub use record::Recorded;
 pub use slots::{NoSuchSlot, SlotName, View, Waiting};
@@ -156,6 +158,7 @@ pub fn start(
         sampled: AtomicU64::new(0),
         sampled_ms: AtomicU64::new(0),
         stopping: stopping.clone(),
+        adapters: adapters::Adapters::start().map_err(Error::Threads)?,
         dir: dir.clone(),
         clock: clock.clone(),
         bus,
@@ -300,6 +303,7 @@ impl Handle {
             }
             owner.room.threads.stop();
             owner.room.bulk.stop();
+            owner.room.adapters.stop();
             owner.room.recorder.stop();
         });
         if ended.await.is_err() {

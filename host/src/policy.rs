@@ -13,16 +13,19 @@ pub enum World {
     Classifier,
     Guard,
     Continuation,
+    /// A chat network.
+    Channel,
 }
 
 impl World {
-    pub const ALL: [Self; 3] = [Self::Classifier, Self::Guard, Self::Continuation];
+    pub const ALL: [Self; 4] = [Self::Classifier, Self::Guard, Self::Continuation, Self::Channel];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Classifier => "classifier",
             Self::Guard => "guard",
             Self::Continuation => "continuation",
+            Self::Channel => "channel",
         }
     }
 }

@@ -280,6 +280,16 @@ impl Handle {
         }
     }
 
+    /// The chain that a run belongs to, and what it is a part of.
+    pub async fn cause_of(&self, run: &str) -> Result<Option<(Chain, Option<Part>)>, Error> {
+        let live = self.0.state().live(run).cloned();
+        let accepted = match live {
+            Some(live) => Some(live.run.accepted.clone()),
+            None => self.past(run).await?.map(|run| run.accepted),
+        };
+        Ok(accepted.map(|accepted| (accepted.chain, accepted.part)))
+    }
+
     /// The rows of a run that has ended, from the transcript of its session.
     pub async fn rows_of_run(&self, key: &SessionKey, session_id: &str, run: &str) -> Result<Vec<Value>, Error> {
         store::rows_of_run(&self.0, key, session_id, run).await

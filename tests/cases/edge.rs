@@ -48,6 +48,8 @@ fn every_route_asks_for_its_scope_on_every_listener_it_is_on() {
                     (false, _, _) => &[404],
                     // A socket is not asked for.
                     (true, Access::Open, _) if route.path == "/" => &[400],
+                    // No webhook is granted.
+                    (true, Access::Open, _) if route.path.starts_with("/hooks/") => &[404],
                     (true, Access::Open, _) => &[200],
                     (true, _, None) => &[401],
                     (true, Access::Needs(needed), Some(held)) if !held.holds(needed) => &[403],
@@ -142,6 +144,9 @@ fn the_table_of_routes_is_as_it_was_agreed() {
             "POST /api/tasks/update | operator.write | gateway hub",
             "POST /v1/chat/completions | operator.write | gateway",
             "GET /v1/models | operator.read | gateway",
+            "GET /api/channels | watching | gateway monitor hub",
+            "GET /hooks/{channel}/{*path} | open | gateway",
+            "POST /hooks/{channel}/{*path} | open | gateway",
             "GET / | open | gateway",
             "POST /rpc | per method | gateway",
             "GET /metrics | operator.read | gateway monitor",
@@ -162,6 +167,8 @@ fn every_method_asks_for_its_scope() {
             ("agent.identity.get", Scope::Read),
             ("agent.wait", Scope::Write),
             ("agents.list", Scope::Read),
+            ("channel.list", Scope::Read),
+            ("channel.restart", Scope::Admin),
             ("channels.status", Scope::Read),
             ("chat.abort", Scope::Write),
             ("chat.history", Scope::Read),
@@ -254,6 +261,7 @@ fn takes_parameters(method: &str) -> bool {
     let asking = [
         "agent",
         "agent.wait",
+        "channel.restart",
         "chat.abort",
         "chat.history",
         "chat.send",

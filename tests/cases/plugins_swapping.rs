@@ -113,6 +113,7 @@ fn a_call_under_way_ends_on_the_version_that_it_began_on() {
                 from: From::Source(steady()),
                 config: None,
                 shadow_only: false,
+                fresh: false,
             };
             host.plugins().load(load).await.expect("loaded");
         }

@@ -2,6 +2,7 @@
 //! well or badly. Keeps true: a test that ends has left no task, no open file and no stray file behind.
 
 mod binary;
+pub mod chat;
 pub mod components;
 pub mod continuation;
 mod dir;

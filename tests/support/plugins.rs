@@ -77,7 +77,7 @@ impl TestHost {
 
     pub fn load_with(&self, slot: &str, from: From, config: Option<Value>, shadow_only: bool) -> Result<Value, String> {
         let config = config.map(|config| config.as_object().expect("an object").clone());
-        let load = Load { slot: slot.parse().expect("a slot"), from, config, shadow_only };
+        let load = Load { slot: slot.parse().expect("a slot"), from, config, shadow_only, fresh: false };
         self.block_on(self.plugins().load(load)).map_err(|error| error.to_string())
     }
 

@@ -50,6 +50,7 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
             "chela-flow",
             "chela-question",
             "chela-drive",
+            "chela-channel",
             "chela-tests",
             "xtask",
             "chela-crash",

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{Config, Listen, agents, categories, models, plugins};
+use super::{Config, Listen, agents, categories, channels, models, plugins};
 use crate::port::Port;
 use crate::schema::Problem;
 
@@ -42,6 +42,7 @@ pub fn parse(text: &str) -> Result<Config, Problems> {
         .chain(models::problems(&config))
         .chain(categories::problems(&config))
         .chain(plugins::problems(&config))
+        .chain(channels::problems(&config))
         .collect();
     if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
 }

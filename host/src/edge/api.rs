@@ -10,7 +10,8 @@ use std::sync::LazyLock;
 use super::frame::{ErrorCode, ErrorShape, ID_CHARS_MAX, Request, Response};
 use super::table::{Caller, Reply};
 use super::{
-    Access, Context, Refusal, Routes, body, completions, gateway, health, humans, monitor, plugins, tasks, tools,
+    Access, Context, Refusal, Routes, body, channels, completions, gateway, health, humans, monitor, plugins, tasks,
+    tools,
 };
 use crate::port::Port;
 use crate::schema::Schema;
@@ -19,7 +20,7 @@ use crate::scope::Scope;
 /// Every route of every listener.
 pub fn routes() -> Routes {
     let routes = plugins::routes(health::routes(Routes::default()));
-    completions::routes(tools::routes(humans::routes(tasks::routes(monitor::routes(routes)))))
+    channels::routes(completions::routes(tools::routes(humans::routes(tasks::routes(monitor::routes(routes))))))
         .get("/", Access::Open, &[Port::Gateway], gateway::open)
         .post("/rpc", Access::PerMethod, &[Port::Gateway], rpc)
         .get("/metrics", Access::Needs(Scope::Read), &[Port::Gateway, Port::Monitor], metrics)

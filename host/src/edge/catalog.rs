@@ -27,14 +27,12 @@ pub(super) fn methods(methods: Methods) -> Methods {
         .add("logs.tail", Scope::Read, logs_tail)
         .add_for("events.subscribe", Scope::Read, events_subscribe)
         .add("agent.identity.get", Scope::Read, identity)
-        .add("channels.status", Scope::Read, channels_status)
         .add("commands.list", Scope::Read, commands_list)
         .add("plugin.approval.list", Scope::Read, approval_list)
         .add("taskSuggestions.list", Scope::Read, suggestions_list)
         .add("device.pair.list", Scope::Admin, pair_list)
         .add("cron.list", Scope::Read, cron_list)
         .add("skills.status", Scope::Read, skills_status)
-        .add("send", Scope::Write, send)
 }
 
 type Unused = Option<Value>;
@@ -238,22 +236,6 @@ async fn identity(context: Context, asked: OfAgent) -> Answer {
     Ok(json!({ "agentId": id, "name": name, "nameSource": "config", "avatar": face.avatar, "emoji": face.emoji }))
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[allow(dead_code, reason = "the protocol has fields that mean nothing here and must be taken all the same")]
-struct Channels {
-    probe: Unused,
-    timeout_ms: Unused,
-    channel: Unused,
-}
-
-async fn channels_status(context: Context, _: Channels) -> Answer {
-    Ok(json!({
-        "ts": context.clock.now(), "channelOrder": [], "channelLabels": {}, "channels": {}, "channelAccounts": {},
-        "channelDefaultAccountId": {}, "statusIssues": [],
-    }))
-}
-
 async fn commands_list(_: Context, _: OfAgent) -> Answer {
     Ok(json!({ "commands": [] }))
 }
@@ -292,30 +274,4 @@ async fn cron_list(_: Context, asked: Listed) -> Answer {
 
 async fn skills_status(_: Context, _: Listed) -> Answer {
     Ok(json!({ "skills": [] }))
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[allow(dead_code, reason = "the protocol has fields that mean nothing here and must be taken all the same")]
-struct SendOut {
-    to: String,
-    #[schemars(length(min = 1, max = 256))]
-    idempotency_key: String,
-    channel: Option<String>,
-    message: Unused,
-    media_url: Unused,
-    media_urls: Unused,
-    account_id: Unused,
-    agent_id: Unused,
-    thread_id: Unused,
-    reply_to_id: Unused,
-    session_key: Unused,
-    silent: Unused,
-    parse_mode: Unused,
-}
-
-/// Sends to a channel; there is none that is not a plugin, and none is loaded.
-async fn send(_: Context, asked: SendOut) -> Answer {
-    let channel = asked.channel.unwrap_or_else(|| "none".into());
-    Err(ErrorShape::invalid(format!("unsupported channel: {}", channel.chars().take(64).collect::<String>())))
 }

@@ -8,7 +8,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::table::{Caller, Payload, Reply};
-use super::{Context, ErrorShape, Methods, catalog, chat, humans, jobs, old_tasks, plugins, queries, sessions};
+use super::{
+    Context, ErrorShape, Methods, catalog, channels, chat, humans, jobs, old_tasks, plugins, queries, sessions,
+};
 use crate::config::Agent;
 use crate::id::AgentId;
 use crate::scope::Scope;
@@ -16,7 +18,7 @@ use crate::scope::Scope;
 /// Every method there is.
 pub fn methods() -> Methods {
     let methods = catalog::methods(sessions::methods(chat::methods(old_tasks::methods(queries::methods(
-        plugins::methods(humans::methods(jobs::methods(Methods::default()))),
+        plugins::methods(humans::methods(jobs::methods(channels::methods(Methods::default())))),
     )))));
     methods
         .add_for("health", Scope::Read, health)

@@ -42,6 +42,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         params: &[],
         answer: "HumanQuery",
     },
+    get("/api/channels", "Channels", &[], "Chat networks, and how each is"),
     get("/api/milestones", "Milestones", &[], "Milestones with their items"),
     get("/api/todos", "Todos", &[], "Todos"),
     get("/api/events", "Events", EVENTS, "Events, newest first; with `since` oldest first"),
@@ -360,6 +361,13 @@ fn schemas() -> Value {
             "items": { "type": "array", "items": object(&["id", "title", "status"], json!({
                 "id": text(), "title": text(), "status": mark, "taskId": text(), "updatedAt": text(),
             })) },
+        })),
+        "Channels": list("channels", "Channel"),
+        "Channel": object(&["channel", "status", "detail", "since", "connections", "undelivered"], json!({
+            "channel": text(), "detail": text(), "since": whole(), "connections": texts(), "undelivered": whole(),
+            "status": { "type": "string", "enum": ["starting", "ready", "degraded", "needs-auth", "stopped"] },
+            "plugin": { "type": ["object", "null"] }, "received": whole(), "delivered": whole(), "refused": whole(),
+            "restarts": whole(),
         })),
         "HumanQueries": page("humanQueries", "HumanQuery"),
         "HumanQuery": question(),

@@ -81,6 +81,9 @@ struct LoadParams {
     /// Only tell what would change.
     #[serde(default)]
     shadow: bool,
+    /// A channel begins anew, without what the version before knew.
+    #[serde(default)]
+    fresh: bool,
 }
 
 /// The query of an upload; the body is the component, after its configuration if there is one.
@@ -91,6 +94,8 @@ struct Upload {
     name: String,
     #[serde(default)]
     shadow: bool,
+    #[serde(default)]
+    fresh: bool,
     /// So many bytes at the start of the body are JSON, the component's own configuration.
     #[serde(default)]
     config_bytes: usize,
@@ -128,9 +133,9 @@ async fn logs(context: Context, params: Logs) -> Result<Value, ErrorShape> {
 }
 
 async fn load(context: Context, params: LoadParams) -> Result<Value, ErrorShape> {
-    let LoadParams { slot, source, config, shadow } = params;
+    let LoadParams { slot, source, config, shadow, fresh } = params;
     let slot = slot_of(&slot)?;
-    let load = Load { slot, from: From::Source(source), config, shadow_only: shadow };
+    let load = Load { slot, from: From::Source(source), config, shadow_only: shadow, fresh };
     context.plugins.load(load).await.map_err(refusal)
 }
 
@@ -223,7 +228,7 @@ fn upload_of(upload: Upload, bytes: Bytes) -> Result<Load, ErrorShape> {
     let config =
         config.map_err(|error| ErrorShape::invalid(format!("the configuration is no JSON object: {error}")))?;
     let from = From::Bytes { name: upload.name, bytes: component };
-    Ok(Load { slot: slot_of(&upload.slot)?, from, config, shadow_only: upload.shadow })
+    Ok(Load { slot: slot_of(&upload.slot)?, from, config, shadow_only: upload.shadow, fresh: upload.fresh })
 }
 
 fn answer(outcome: Result<Value, ErrorShape>) -> HttpResponse {

@@ -15,7 +15,7 @@ use crate::scope::Scope;
 /// Who may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Anyone: it tells nothing and changes nothing.
+    /// Anyone: it tells nothing and changes nothing, or tells by itself whose call it is.
     Open,
     /// Any token; what it carries is checked by the method it calls.
     PerMethod,

@@ -23,17 +23,17 @@ use crate::clock::Clock;
 
 /// Fetches that are under way at once; more wait within their time.
 const FETCHES_MAX: usize = 16;
-const REDIRECTS_MAX: usize = 5;
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const REDIRECTS_MAX: usize = 5;
+pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 8;
 /// Of an answer's head.
-const HEADERS_MAX: usize = 100;
-const HEAD_BYTES_MAX: usize = 64 * 1024;
+pub(super) const HEADERS_MAX: usize = 100;
+pub(super) const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// What another door may be told of what was meant for the first: nothing that may be a credential.
 const HARMLESS: [HeaderName; 4] = [header::ACCEPT, header::ACCEPT_LANGUAGE, header::CONTENT_TYPE, header::USER_AGENT];
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     #[error("{url:?} cannot be fetched: {said}")]
     Url { url: String, said: &'static str },
@@ -59,6 +59,13 @@ pub enum Error {
     Stopping,
     #[error("{0}")]
     Tls(String),
+}
+
+impl Error {
+    /// Whether it was not even tried, since it may not be.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Url { .. } | Self::NotListed { .. } | Self::Inner { .. } | Self::Location { .. })
+    }
 }
 
 /// What is to be fetched.
@@ -137,7 +144,7 @@ async fn fetch(hosts: &Hosts, bytes_max: usize, mut asked: Asked) -> Result<Fetc
 }
 
 /// The addresses of a target, each of them one that may be reached.
-async fn checked(hosts: &Hosts, target: &Target) -> Result<Vec<SocketAddr>, Error> {
+pub(super) async fn checked(hosts: &Hosts, target: &Target) -> Result<Vec<SocketAddr>, Error> {
     let host = target.host_text();
     if !hosts.has(target) {
         return Err(Error::NotListed { host, place: hosts.place() });
@@ -182,14 +189,14 @@ async fn send(target: &Target, addresses: Vec<SocketAddr>, asked: &Asked) -> Res
     client.request(request).await.map_err(|error| unreachable(chain(&error)))
 }
 
-fn location_of(response: &Response<Incoming>) -> Option<String> {
+pub(super) fn location_of(response: &Response<Incoming>) -> Option<String> {
     let leads_on = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
     let location = response.headers().get(header::LOCATION).filter(|_| leads_on)?;
     Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
 }
 
 /// After a redirect a body is sent again only where the status says so.
-fn change_for(asked: &mut Asked, status: StatusCode) {
+pub(super) fn change_for(asked: &mut Asked, status: StatusCode) {
     let keeps = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
     if !keeps && asked.method != Method::HEAD {
         asked.method = Method::GET;
@@ -198,7 +205,7 @@ fn change_for(asked: &mut Asked, status: StatusCode) {
     }
 }
 
-fn only_harmless(headers: &HeaderMap) -> HeaderMap {
+pub(super) fn only_harmless(headers: &HeaderMap) -> HeaderMap {
     headers
         .iter()
         .filter(|(name, _)| HARMLESS.contains(name))
@@ -235,7 +242,7 @@ async fn read(target: &Target, response: Response<Incoming>, bytes_max: usize) -
 
 /// Connects to addresses that were checked before, whatever the name may mean by now.
 #[derive(Clone)]
-struct Pinned(Arc<[SocketAddr]>);
+pub(super) struct Pinned(pub(super) Arc<[SocketAddr]>);
 
 impl tower::Service<Uri> for Pinned {
     type Response = TokioIo<TcpStream>;
@@ -248,21 +255,24 @@ impl tower::Service<Uri> for Pinned {
 
     fn call(&mut self, _: Uri) -> Self::Future {
         let addresses = self.0.clone();
-        Box::pin(async move {
-            let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-            for address in addresses.iter() {
-                match tokio::time::timeout(CONNECT_WITHIN, TcpStream::connect(address)).await {
-                    Ok(Ok(stream)) => {
-                        stream.set_nodelay(true)?;
-                        return Ok(TokioIo::new(stream));
-                    }
-                    Ok(Err(error)) => last = error,
-                    Err(_) => last = io::Error::from(io::ErrorKind::TimedOut),
-                }
-            }
-            Err(last)
-        })
+        Box::pin(async move { connect_to(&addresses).await })
     }
+}
+
+/// Connects to the first of some checked addresses that answers.
+pub(super) async fn connect_to(addresses: &[SocketAddr]) -> io::Result<TokioIo<TcpStream>> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in addresses {
+        match tokio::time::timeout(CONNECT_WITHIN, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                stream.set_nodelay(true)?;
+                return Ok(TokioIo::new(stream));
+            }
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::Error::from(io::ErrorKind::TimedOut),
+        }
+    }
+    Err(last)
 }
 
 #[cfg(test)]

@@ -65,6 +65,16 @@ impl Hosts {
         Self { rules: rules.filter_map(Rule::parse).collect(), place }
     }
 
+    /// Whether the list has the host of an address, of the web or of a socket.
+    pub fn allows(&self, url: &str) -> bool {
+        let as_web = match url.split_once("://") {
+            Some(("wss", rest)) => format!("https://{rest}"),
+            Some(("ws", rest)) => format!("http://{rest}"),
+            _ => url.to_owned(),
+        };
+        Target::parse(&as_web).is_ok_and(|target| self.has(&target))
+    }
+
     pub(super) fn place(&self) -> &'static str {
         self.place
     }

@@ -100,6 +100,15 @@ fn checked(what: &'static str, id: Option<String>) -> Result<Option<String>, Err
 impl Handle {
     /// Begins a flow: when this answers, it ends, whatever happens. The same call again is the same flow.
     pub async fn send(&self, asked: Send) -> Result<Begun, Error> {
+        self.begin_as(asked, Kind::Send).await
+    }
+
+    /// Begins a flow because an agent has mentioned another where people talk.
+    pub async fn route(&self, asked: Send) -> Result<Begun, Error> {
+        self.begin_as(asked, Kind::AutoRoute).await
+    }
+
+    async fn begin_as(&self, asked: Send, kind: Kind) -> Result<Begun, Error> {
         let chain_id = asked.cause.as_ref().map(|cause| cause.chain.id.clone());
         let sessions = &self.0.options.sessions;
         if asked.message.trim().is_empty() {
@@ -134,7 +143,7 @@ impl Handle {
         let waits = !would_deadlock && wait_ms > 0;
         let new = New {
             job_id: id::fresh(now).to_string(),
-            kind: Kind::Send,
+            kind,
             announce: announced(config, &asked.from, &target),
             session_key: asked.from.to_string(),
             target_session_key: target.to_string(),

@@ -213,6 +213,12 @@ impl Driver {
         events.into_iter().for_each(|event| emit(&self.shared, event));
         self.telling = Some((ticket, seq, Box::pin(self.shared.options.bus.flushed())));
         for effect in effects {
+            if let Effect::Post { to, text } = effect {
+                let post = Outgoing { job_id: job.job_id.clone(), to, text, at: now.0 };
+                // Nobody may listen; it lies in the outbox all the same.
+                let _ = self.shared.posts.send(post);
+                continue;
+            }
             act(&self.shared, &job, effect).await;
         }
         Ok(())

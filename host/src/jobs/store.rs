@@ -32,12 +32,29 @@ pub(super) struct Late {
 /// A message for people, on its way into a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Outgoing {
-    pub(super) job_id: String,
+pub struct Outgoing {
+    pub job_id: String,
     #[serde(flatten)]
-    pub(super) to: Place,
-    pub(super) text: String,
-    pub(super) at: u64,
+    pub to: Place,
+    pub text: String,
+    pub at: u64,
+}
+
+impl Outgoing {
+    /// The name of its record.
+    pub fn id(&self) -> String {
+        format!("{}:{}", self.job_id, self.at)
+    }
+
+    /// Takes it out of the outbox, with the transaction that puts it elsewhere.
+    pub fn take_out(&self, transaction: &mut Transaction) -> Result<(), journal::Error> {
+        journal::drop_record(transaction, OUTBOX, &self.id())
+    }
+}
+
+/// What lies in the outbox, in the order in which it came.
+pub fn outbox(opened: &Opened) -> Result<Vec<Outgoing>, journal::Error> {
+    opened.records(OUTBOX)?.iter().map(|record| journal::body(OUTBOX, record)).collect()
 }
 
 #[derive(Serialize, Deserialize)]
@@ -96,7 +113,7 @@ pub(super) fn drop_late(transaction: &mut Transaction, run: &str) -> Result<(), 
 }
 
 pub(super) fn put_outgoing(transaction: &mut Transaction, message: &Outgoing) -> Result<(), journal::Error> {
-    journal::put(transaction, OUTBOX, &format!("{}:{}", message.job_id, message.at), message)
+    journal::put(transaction, OUTBOX, &message.id(), message)
 }
 
 pub(super) fn put_told(transaction: &mut Transaction, seq: u64) -> Result<(), journal::Error> {

@@ -227,7 +227,7 @@ impl Handle {
     }
 
     /// Counts and tells a failure; says what the slot did about it.
-    async fn note_failed(
+    pub(super) async fn note_failed(
         &self,
         slot: &Slot,
         generation: &Arc<Generation>,

@@ -62,6 +62,10 @@ pub enum Error {
     Disabled { slot: String },
     #[error("the newest version of {slot} was rolled back before; mend it, or insist with `chela plugin load`")]
     RolledBack { slot: String },
+    #[error(
+        "what serves {slot} goes on, since the new version did not take over: {said}; `--fresh` lets it begin anew"
+    )]
+    Handover { slot: String, said: String },
     #[error("this failed by a fault of the gateway; its log says more")]
     Fault,
     #[error("the gateway is stopping")]
@@ -80,6 +84,7 @@ impl Error {
             Self::Describe { .. } | Self::Description { .. } => "describe",
             Self::Config { .. } | Self::Configure { .. } => "configure",
             Self::Shadow { .. } => "shadow",
+            Self::Handover { .. } => "restore",
             Self::Grants { .. } => "grants",
             _ => "request",
         }

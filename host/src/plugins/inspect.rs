@@ -17,6 +17,9 @@ use crate::policy::World;
 /// The version of the policy interfaces that this host speaks.
 pub const POLICY_VERSION: &str = "0.1.0";
 const PACKAGE: &str = "chela:policy";
+/// The version of the channel interface that this host speaks; it is not frozen yet.
+pub const CHANNEL_VERSION: &str = "0.1.0-dev";
+const CHANNEL: &str = "chela:channel";
 
 /// The WIT of this host, for comparison with what a component was built against.
 static OWN: LazyLock<Resolve> = LazyLock::new(|| {
@@ -35,6 +38,11 @@ static OWN: LazyLock<Resolve> = LazyLock::new(|| {
     }
     let group = sources.parse().map_err(|(_, error)| error).expect("our own WIT parses");
     let mut resolve = Resolve::default();
+    resolve.push_group(group).expect("our own WIT resolves");
+    let mut sources = SourceMap::new();
+    sources.push_str("adapter.wit", include_str!("../../../wit/channel/adapter.wit"));
+    sources.push_str("world.wit", include_str!("../../../wit/channel/world.wit"));
+    let group = sources.parse().map_err(|(_, error)| error).expect("our own WIT parses");
     resolve.push_group(group).expect("our own WIT resolves");
     resolve
 });
@@ -70,19 +78,17 @@ pub enum Refused {
     #[error("it is broken or not whole ({said}); build or copy it again")]
     Broken { said: String },
     #[error(
-        "it was built for {theirs}, and this host speaks {PACKAGE}@{POLICY_VERSION}{difference}; build it against the WIT of this version"
+        "it was built for {theirs}, and this host speaks {ours}{difference}; build it against the WIT of this version"
     )]
-    Version { theirs: String, difference: String },
+    Version { theirs: String, ours: String, difference: String },
     #[error("it does not export {missing}; export it, or use a macro of the SDK")]
     MissingExport { missing: String },
     #[error(
-        "it exports no policy: a plugin exports one of {PACKAGE}/classification, tool-guard or prompts, at {POLICY_VERSION}; it exports {exports}"
+        "it exports no policy: a plugin exports one of {PACKAGE}/classification, tool-guard or prompts, at {POLICY_VERSION}, or {CHANNEL}/adapter at {CHANNEL_VERSION}; it exports {exports}"
     )]
     NoWorld { exports: String },
-    #[error(
-        "its {interface} differs from {PACKAGE}@{POLICY_VERSION}: {difference}; build it against the WIT of this version"
-    )]
-    Differs { interface: String, difference: String },
+    #[error("its {interface} differs from {ours}: {difference}; build it against the WIT of this version")]
+    Differs { interface: String, ours: String, difference: String },
     #[error("it imports {import}, which no plugin is given; {advice}")]
     Import { import: String, advice: String },
 }
@@ -157,8 +163,9 @@ fn worlds(resolve: &Resolve, facts: &Facts) -> Result<Vec<World>, Refused> {
     if let Some(first) = refused.into_iter().next() {
         return Err(first);
     }
-    let has = |interface: &str| facts.exports.iter().any(|(name, _)| *name == full_name(interface));
-    let worlds: Vec<World> = World::ALL.into_iter().filter(|world| has(interface_of(*world))).collect();
+    let exports = |wanted: &str| facts.exports.iter().any(|(name, _)| name == wanted);
+    let has = |interface: &str| exports(&full_name(interface));
+    let worlds: Vec<World> = World::ALL.into_iter().filter(|world| exports(&interface_of(*world))).collect();
     if worlds.is_empty() && !has("lifecycle") {
         let names: Vec<&str> = facts.exports.iter().map(|(name, _)| name.as_str()).collect();
         let exports = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
@@ -172,22 +179,26 @@ fn worlds(resolve: &Resolve, facts: &Facts) -> Result<Vec<World>, Refused> {
 
 /// An exported interface of our package must be ours in every type, under a version that we speak.
 fn check_export(resolve: &Resolve, name: &str, id: Option<InterfaceId>) -> Result<(), Refused> {
-    let (Some(rest), Some(id)) = (name.strip_prefix(PACKAGE).and_then(|rest| rest.strip_prefix('/')), id) else {
-        return Ok(());
-    };
+    let below = |package: &str| name.strip_prefix(package).and_then(|rest| rest.strip_prefix('/'));
+    let found = [(PACKAGE, POLICY_VERSION), (CHANNEL, CHANNEL_VERSION)]
+        .into_iter()
+        .find_map(|(package, spoken)| Some((package, spoken, below(package)?)));
+    let (Some((package, spoken, rest)), Some(id)) = (found, id) else { return Ok(()) };
+    let ours = format!("{package}@{spoken}");
     let (interface, version) = rest.split_once('@').unwrap_or((rest, "no version"));
     let own = OWN.interfaces.iter().find(|(_, own)| own.name.as_deref() == Some(interface)).map(|(id, _)| id);
     let difference = own.map(|own| difference::between((resolve, id), (&OWN, own)));
-    match (version == POLICY_VERSION, difference) {
+    match (version == spoken, difference) {
         (true, Some(None)) => Ok(()),
-        (true, Some(Some(difference))) => Err(Refused::Differs { interface: interface.to_owned(), difference }),
+        (true, Some(Some(difference))) => Err(Refused::Differs { interface: interface.to_owned(), ours, difference }),
         (true, None) => {
             let difference = "there is no such interface".to_owned();
-            Err(Refused::Differs { interface: interface.to_owned(), difference })
+            Err(Refused::Differs { interface: interface.to_owned(), ours, difference })
         }
         (false, difference) => {
             let said = difference.flatten().map(|difference| format!(" (in {interface}: {difference})"));
-            Err(Refused::Version { theirs: format!("{PACKAGE}@{version}"), difference: said.unwrap_or_default() })
+            let theirs = format!("{package}@{version}");
+            Err(Refused::Version { theirs, ours, difference: said.unwrap_or_default() })
         }
     }
 }
@@ -198,8 +209,8 @@ fn check_imports(facts: &Facts) -> Result<(), Refused> {
         match name.split(['/', '@']).next().unwrap_or_default() {
             PACKAGE if ["log", "tasks", "types"].iter().any(|known| *name == full_name(known)) => {}
             PACKAGE if !name.ends_with(&format!("@{POLICY_VERSION}")) => {
-                let theirs = name.clone();
-                return Err(Refused::Version { theirs, difference: String::new() });
+                let (theirs, ours) = (name.clone(), format!("{PACKAGE}@{POLICY_VERSION}"));
+                return Err(Refused::Version { theirs, ours, difference: String::new() });
             }
             PACKAGE => return refused("policies import `log` alone"),
             "wasi:cli" | "wasi:clocks" | "wasi:io" | "wasi:random" | "wasi:filesystem" => {
@@ -216,11 +227,13 @@ fn check_imports(facts: &Facts) -> Result<(), Refused> {
     Ok(())
 }
 
-fn interface_of(world: World) -> &'static str {
+/// The interface that makes a component one of a world.
+fn interface_of(world: World) -> String {
     match world {
-        World::Classifier => "classification",
-        World::Guard => "tool-guard",
-        World::Continuation => "prompts",
+        World::Classifier => full_name("classification"),
+        World::Guard => full_name("tool-guard"),
+        World::Continuation => full_name("prompts"),
+        World::Channel => format!("{CHANNEL}/adapter@{CHANNEL_VERSION}"),
     }
 }
 

@@ -9,12 +9,15 @@ use rustix::time::{ClockId, clock_gettime};
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 
-use super::bindings::{classification, lifecycle, log, prompts, tool_guard};
+use super::bindings::{adapter, classification, lifecycle, log, prompts, tool_guard};
 use super::engine::Ticker;
 use super::failure::{Failure, Limit, Passed, chain};
 use super::wasi;
 use super::worlds::Call;
 use crate::config::PluginLimits;
+
+/// What a component says when it gives no answer.
+type Refusal = super::bindings::types::Failure;
 
 /// On the wall a call may take so many times its CPU time: the machine may be busy.
 const WALL_FACTOR: u32 = 20;
@@ -53,6 +56,7 @@ pub(super) struct Template {
     classification: Option<classification::GuestIndices>,
     tool_guard: Option<tool_guard::GuestIndices>,
     prompts: Option<prompts::GuestIndices>,
+    adapter: Option<adapter::GuestIndices>,
     ticker: Arc<Ticker>,
 }
 
@@ -62,6 +66,7 @@ pub(super) struct Exports {
     pub(super) classification: Option<classification::Guest>,
     pub(super) tool_guard: Option<tool_guard::Guest>,
     pub(super) prompts: Option<prompts::Guest>,
+    pub(super) adapter: Option<adapter::Guest>,
 }
 
 pub(super) struct Instance {
@@ -116,6 +121,7 @@ impl Template {
             classification: classification::GuestIndices::new(&pre).ok(),
             tool_guard: tool_guard::GuestIndices::new(&pre).ok(),
             prompts: prompts::GuestIndices::new(&pre).ok(),
+            adapter: adapter::GuestIndices::new(&pre).ok(),
             pre,
             ticker,
         })
@@ -147,11 +153,13 @@ impl Template {
             let classification = self.classification.as_ref().map(|found| found.load(&mut *store, &instance));
             let tool_guard = self.tool_guard.as_ref().map(|found| found.load(&mut *store, &instance));
             let prompts = self.prompts.as_ref().map(|found| found.load(&mut *store, &instance));
+            let adapter = self.adapter.as_ref().map(|found| found.load(&mut *store, &instance));
             Ok(Exports {
                 lifecycle,
                 classification: classification.transpose()?,
                 tool_guard: tool_guard.transpose()?,
                 prompts: prompts.transpose()?,
+                adapter: adapter.transpose()?,
             })
         });
         lines.extend(store.data_mut().take_lines());
@@ -201,6 +209,25 @@ impl Instance {
             Ok(answer) => C::check(answer, input).map_err(|said| Failure::Invalid { said }),
             Err(failure) => Err(Failure::Declined { said: words(&failure) }),
         }
+    }
+
+    /// One call of an adapter: what it answers, or its own refusal.
+    pub(super) fn call_adapter<R>(
+        &mut self,
+        around: &Surroundings,
+        call: impl FnOnce(&adapter::Guest, &mut Store<Guest>, u32) -> wasmtime::Result<Result<R, Refusal>>,
+    ) -> Result<R, Failure> {
+        let guest = self.store.data_mut();
+        guest.now_ms = around.now_ms;
+        guest.random = around.seed;
+        let (exports, cpu_ms) = (&self.exports, self.limits.cpu_ms);
+        let answer = run(&mut self.store, &self.ticker, cpu_ms, |store| {
+            let adapter = exports.adapter.as_ref();
+            let adapter = adapter.ok_or_else(|| wasmtime::Error::msg("the component is no adapter"))?;
+            call(adapter, store, cpu_ms)
+        });
+        self.dead = answer.is_err();
+        answer?.map_err(|failure| Failure::Declined { said: words(&failure) })
     }
 
     /// A component that says no, or answers nonsense, is whole; one that was cut off is not.

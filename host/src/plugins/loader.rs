@@ -59,6 +59,8 @@ pub struct Load {
     pub config: Option<Map<String, Value>>,
     /// Only tell what would change.
     pub shadow_only: bool,
+    /// A channel begins anew, without what the version before knew.
+    pub fresh: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -91,6 +93,7 @@ impl Loader {
 
     pub(super) fn run(mut self, commands: &Receiver<Command>) {
         self.reconcile();
+        self.room.channels_changed();
         for command in commands {
             let stopping = self.room.is_stopping();
             match command {
@@ -116,6 +119,7 @@ impl Loader {
                     let _ = answer.send(done);
                 }
             }
+            self.room.channels_changed();
         }
         self.room.slots().iter().for_each(|slot| drop(slot.empty()));
     }
@@ -261,6 +265,9 @@ fn desired(config: &Config) -> Vec<(SlotName, Option<Binding>, OnFailure)> {
     for (agent, binding) in &plugins.continuations {
         let name = SlotName::Continuation(Some(agent.to_string()));
         desired.push((name, Some(binding.clone()), OnFailure::Builtin));
+    }
+    for (name, channel) in &config.channels {
+        desired.push((SlotName::Channel(name.clone()), channel.binding(), OnFailure::Block));
     }
     desired
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::About;
+use super::adapters::Adapters;
 use super::ask::{Asked, Lane};
 use super::failure::Failure;
 use super::generation::{Generation, Identity};
@@ -43,6 +44,8 @@ pub(super) struct Room {
     pub(super) sampled_ms: AtomicU64,
     /// Set once nothing new is to be begun.
     pub(super) stopping: Arc<AtomicBool>,
+    /// Where the adapters of channels run, and who is asked before one takes over from another.
+    pub(super) adapters: Adapters,
 }
 
 impl Room {

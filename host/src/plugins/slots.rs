@@ -13,26 +13,36 @@ use super::failure::Failure;
 use super::generation::{Generation, Identity};
 use super::health::{Consequence, Health};
 use super::stats::Stats;
-use crate::config::{OnFailure, PluginLimits};
+use crate::config::{ChannelLimits, OnFailure, PluginLimits};
 use crate::policy::World;
 
 /// How often a slot that falls back says so.
 const FALLBACK_TOLD_EVERY: Duration = Duration::from_secs(60);
 
-/// `classifier`, `guard:NAME`, `continuation`, or `continuation:AGENT`.
+/// `classifier`, `guard:NAME`, `continuation`, `continuation:AGENT`, or `channel:NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SlotName {
     Classifier,
     Guard(String),
     Continuation(Option<String>),
+    Channel(String),
 }
 
 impl SlotName {
+    /// What a component may take where the configuration says nothing.
+    pub(super) fn limits(&self) -> PluginLimits {
+        match self {
+            Self::Channel(_) => ChannelLimits::default().into(),
+            Self::Classifier | Self::Guard(_) | Self::Continuation(_) => PluginLimits::default(),
+        }
+    }
+
     pub fn world(&self) -> World {
         match self {
             Self::Classifier => World::Classifier,
             Self::Guard(_) => World::Guard,
             Self::Continuation(_) => World::Continuation,
+            Self::Channel(_) => World::Channel,
         }
     }
 }
@@ -44,12 +54,15 @@ impl fmt::Display for SlotName {
             Self::Guard(name) => write!(f, "guard:{name}"),
             Self::Continuation(None) => f.write_str("continuation"),
             Self::Continuation(Some(agent)) => write!(f, "continuation:{agent}"),
+            Self::Channel(name) => write!(f, "channel:{name}"),
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no slot {given:?}; write `classifier`, `guard:NAME`, `continuation` or `continuation:AGENT`")]
+#[error(
+    "there is no slot {given:?}; write `classifier`, `guard:NAME`, `continuation`, `continuation:AGENT` or `channel:NAME`"
+)]
 pub struct NoSuchSlot {
     pub given: String,
 }
@@ -67,6 +80,7 @@ impl FromStr for SlotName {
             None if text == "continuation" => Ok(Self::Continuation(None)),
             Some(("guard", name)) if is_name(name) && name.len() <= 40 => Ok(Self::Guard(name.to_owned())),
             Some(("continuation", agent)) if is_name(agent) => Ok(Self::Continuation(Some(agent.to_owned()))),
+            Some(("channel", name)) if is_name(name) && name.len() <= 40 => Ok(Self::Channel(name.to_owned())),
             _ => Err(NoSuchSlot { given: text.chars().take(80).collect() }),
         }
     }
@@ -259,6 +273,13 @@ impl Slot {
         self.lock().health.is_quarantined()
     }
 
+    /// What it goes back to at a failure, while it is on probation.
+    pub(super) fn is_on_probation(&self, generation: u64) -> bool {
+        let state = self.lock();
+        let ours = state.serving.as_ref().is_some_and(|serving| serving.id == generation);
+        ours && state.health.is_on_probation() && state.previous.is_some()
+    }
+
     pub(super) fn answered(&self, generation: u64, now: Duration) {
         let mut state = self.lock();
         let ours = state.serving.as_ref().is_some_and(|serving| serving.id == generation);
@@ -355,10 +376,12 @@ mod tests {
 
     #[test]
     fn names_of_slots_are_read_as_they_are_written() {
-        for name in ["classifier", "guard:stop-guard", "continuation", "continuation:eden"] {
+        for name in ["classifier", "guard:stop-guard", "continuation", "continuation:eden", "channel:discord"] {
             assert_eq!(name.parse::<SlotName>().expect("a slot").to_string(), name);
         }
-        for bad in ["", "guard", "guard:", "guard:../x", "guard:A", "classifier:x", "channel:discord", "guard:-x"] {
+        for bad in
+            ["", "guard", "guard:", "guard:../x", "guard:A", "classifier:x", "channel:", "channel:Discord", "guard:-x"]
+        {
             assert!(bad.parse::<SlotName>().is_err(), "{bad}");
         }
     }

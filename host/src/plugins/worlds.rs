@@ -339,7 +339,7 @@ fn lent(strings: &[String]) -> Vec<&str> {
     strings.iter().map(String::as_str).collect()
 }
 
-fn context(around: &Surroundings, budget_ms: u32) -> types::Context<'_> {
+pub(super) fn context(around: &Surroundings, budget_ms: u32) -> types::Context<'_> {
     types::Context {
         now_ms: around.now_ms,
         seed: around.seed,

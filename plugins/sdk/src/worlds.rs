@@ -70,7 +70,6 @@ pub mod adapter {
         path: ["../../wit/policy", "../../wit/channel"],
         world: "chela:sdk/adapter",
         with: { "chela:policy/types@0.1.0": crate::worlds::base::chela::policy::types },
-        additional_derives: [PartialEq],
         pub_export_macro: true,
         export_macro_name: "export_adapter",
         default_bindings_module: "chela_sdk::worlds::adapter",

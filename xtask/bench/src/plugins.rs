@@ -247,8 +247,13 @@ fn while_swapping(runtime: &Runtime, binary: &Path, figures: &mut Map<String, Va
             std::thread::sleep(Duration::from_millis(1));
         }
         let config = json!({ "extraInstructions": format!("swap {n}") }).as_object().cloned();
-        let load =
-            Load { slot: slot.clone(), from: From::Source("builtin:continuation".into()), config, shadow_only: false };
+        let load = Load {
+            slot: slot.clone(),
+            from: From::Source("builtin:continuation".into()),
+            config,
+            shadow_only: false,
+            fresh: false,
+        };
         let from = Instant::now();
         let report = runtime.block_on(plugins.load(load))?;
         anyhow::ensure!(report["outcome"] == "serving", "{report}");

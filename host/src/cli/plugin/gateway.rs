@@ -23,7 +23,7 @@ pub(in crate::cli) struct Load {
     /// `builtin:NAME` or a file
     #[arg(value_name = "FILE")]
     source: String,
-    /// `classifier`, `guard:NAME`, `continuation` or `continuation:AGENT`
+    /// `classifier`, `guard:NAME`, `continuation`, `continuation:AGENT` or `channel:NAME`
     #[arg(long)]
     slot: String,
     /// Only tell what would change on the recorded inputs; nothing is swapped
@@ -32,17 +32,20 @@ pub(in crate::cli) struct Load {
     /// A JSON5 file with the component's configuration
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// A channel begins anew, without what the version before knew; its connections are closed first
+    #[arg(long)]
+    fresh: bool,
 }
 
 #[derive(Args)]
 pub(in crate::cli) struct OfSlot {
-    /// `classifier`, `guard:NAME`, `continuation` or `continuation:AGENT`
+    /// `classifier`, `guard:NAME`, `continuation`, `continuation:AGENT` or `channel:NAME`
     slot: String,
 }
 
 #[derive(Args)]
 pub(in crate::cli) struct Logs {
-    /// `classifier`, `guard:NAME`, `continuation` or `continuation:AGENT`
+    /// `classifier`, `guard:NAME`, `continuation`, `continuation:AGENT` or `channel:NAME`
     slot: String,
     /// How many of the newest lines
     #[arg(long, short = 'n', default_value_t = 100)]
@@ -116,8 +119,7 @@ impl Load {
         let config = self.config.as_deref().map(read_config).transpose()?;
         let answer = match self.source.starts_with("builtin:") {
             true => {
-                let params =
-                    json!({ "slot": self.slot, "source": self.source, "config": config, "shadow": self.shadow });
+                let params = json!({ "slot": self.slot, "source": self.source, "config": config, "shadow": self.shadow, "fresh": self.fresh });
                 call(dir, "plugin.load", params)?
             }
             false => self.upload(dir, config.map(Value::Object))?,
@@ -137,7 +139,9 @@ impl Load {
         let mut body = config.map(|config| config.to_string().into_bytes()).unwrap_or_default();
         let query = format!("slot={}&name={}&configBytes={}", encoded(&self.slot), encoded(&name), body.len());
         body.extend(bytes);
-        let answer = block_on(client.upload(&format!("/admin/plugins/upload?{query}&shadow={}", self.shadow), body))??;
+        let answer = block_on(
+            client.upload(&format!("/admin/plugins/upload?{query}&shadow={}&fresh={}", self.shadow, self.fresh), body),
+        )??;
         Ok(answer)
     }
 }

@@ -12,7 +12,7 @@ use super::super::source::{self, Material, Source};
 use super::super::stage::Wanted;
 use super::load::{Report, Why};
 use super::{Loader, bound_of};
-use crate::config::{self, Binding};
+use crate::config::{self, Binding, PluginLimits};
 
 const DEFAULT_CLASSIFIER: &str = "builtin:rules";
 
@@ -24,6 +24,8 @@ pub(super) struct Candidate {
     pub(super) overrides: bool,
     /// The file of `plugins/` that it becomes once it serves.
     pub(super) install_as: Option<String>,
+    /// A channel is not to go on from what the version before knew.
+    pub(super) fresh: bool,
 }
 
 impl Candidate {
@@ -117,7 +119,7 @@ impl Loader {
         let material = self.read(&binding.source)?;
         let mut wanted = self.wanted(slot, binding.source.clone(), material, config);
         wanted.sha256 = binding.sha256.clone();
-        Ok(Candidate { wanted, overrides: false, install_as: None })
+        Ok(Candidate { wanted, overrides: false, install_as: None, fresh: false })
     }
 
     /// What was bound, from its own file if that is still there, else from the copy.
@@ -131,7 +133,7 @@ impl Loader {
         // What the configuration requires of a file it requires of every version of it.
         let binding = self.binding_of(&slot.name).filter(|binding| binding.source == bound.source);
         wanted.sha256 = binding.and_then(|binding| binding.sha256);
-        Candidate { wanted, overrides: true, install_as: None }
+        Candidate { wanted, overrides: true, install_as: None, fresh: false }
     }
 
     /// What last served well here, from its copy.
@@ -156,8 +158,16 @@ impl Loader {
             sha256: None,
             config,
             config_of: None,
-            limits: self.binding_of(&slot.name).map(|binding| binding.limits).unwrap_or_default(),
+            limits: self.limits_of(&slot.name),
         }
+    }
+
+    fn limits_of(&self, name: &SlotName) -> PluginLimits {
+        let of_channel = match name {
+            SlotName::Channel(channel) => self.config.channels.get(channel).map(|channel| channel.limits.into()),
+            _ => None,
+        };
+        self.binding_of(name).map(|binding| binding.limits).or(of_channel).unwrap_or_else(|| name.limits())
     }
 
     pub(super) fn read(&self, source: &str) -> Result<Material, Error> {
@@ -182,7 +192,12 @@ impl Loader {
     pub(super) fn config_in_use(&self, slot: &Slot) -> (Map<String, Value>, Option<String>) {
         match slot.bound() {
             Some(serving) => (bound_of(&serving).config, Some(serving.identity.name.clone())),
-            None => (Map::new(), None),
+            None => match &slot.name {
+                SlotName::Channel(name) => {
+                    (self.config.channels.get(name).map(|channel| channel.config.clone()).unwrap_or_default(), None)
+                }
+                _ => (Map::new(), None),
+            },
         }
     }
 

@@ -89,7 +89,9 @@ impl Loader {
 
     fn try_load(&mut self, slot: &Arc<Slot>, candidate: &Candidate, why: Why) -> Result<Report, Error> {
         let since = Instant::now();
-        let staged = self.stage.prepare(&candidate.wanted, instances())?;
+        let is_channel = matches!(slot.name, SlotName::Channel(_));
+        // Of an adapter there is one: it has a state.
+        let staged = self.stage.prepare(&candidate.wanted, if is_channel { 1 } else { instances() })?;
         self.room.record_lines(&staged.generation, &staged.lines);
         self.check_grants(slot, &staged, why)?;
         let serving = slot.bound();
@@ -104,6 +106,7 @@ impl Loader {
             Records::keep(&self.room.dir, &staged.inspection.hash, &candidate.wanted.material.bytes)?;
         }
         let new = staged.generation.clone();
+        self.room.hand_over(&slot.name, &new, candidate.fresh)?;
         // What is replaced is the safety net, so it must be one.
         let on_probation = why != Why::Restore && !slot.is_quarantined();
         let old = slot.swap(new.clone(), on_probation.then(|| self.room.clock.elapsed()));

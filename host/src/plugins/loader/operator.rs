@@ -47,7 +47,7 @@ impl Loader {
         };
         let mut wanted = self.wanted(&slot, label, material, config);
         wanted.config_of = config_of;
-        let candidate = Candidate { wanted, overrides: true, install_as };
+        let candidate = Candidate { wanted, overrides: true, install_as, fresh: load.fresh };
         if load.shadow_only {
             return self.shadow(&slot, &candidate).map(|report| json!(report));
         }

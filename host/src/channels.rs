@@ -1,0 +1,370 @@
+//! Channels: chat networks whose adapters are components. One task owns each adapter and does what it asks, under the deployment's grants.
+//! Owns sockets, timers and requests of adapters, their states, and messages in and out. Keeps true: what an adapter answers is on record
+//! before any of it is done; a message of a person becomes a run once; a message for people is delivered or refused, over crashes too; a
+//! secret goes only where it is granted for. Never: knows a network.
+
+mod actor;
+mod commit;
+mod grants;
+mod perform;
+mod replies;
+mod routing;
+mod secrets;
+mod sockets;
+mod store;
+mod supervisor;
+mod take;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chela_channel::{DELIVERIES_MAX, Outbound, Standing, State, WebhookRequest, is_target};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::bus::{Bus, data};
+use crate::clock::{Clock, Timestamp};
+use crate::event::Kind;
+use crate::humans;
+use crate::id;
+use crate::jobs;
+use crate::journal::{self, Transaction};
+use crate::layout::StateDir;
+use crate::metrics::{ChannelMessage, Metrics, Word};
+use crate::plugins;
+use crate::sessions;
+use crate::settings;
+use crate::tasks;
+
+use store::{Posted, Reply};
+
+pub use store::{Found, read};
+
+/// What may wait for one adapter.
+const ASKS_MAX: usize = 1_024;
+/// Keys of operators' messages that are remembered.
+const SENT_MAX: usize = 4_096;
+/// How long a webhook call waits for its answer.
+const WEBHOOK_PATIENCE: Duration = Duration::from_secs(15);
+/// How long a channel may take to say goodbye.
+const STOP_PATIENCE: Duration = Duration::from_secs(3);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no channel {0:?}; `chela channel list` shows those there are")]
+    Unknown(String),
+    #[error("{0:?} is no place of a channel; write `channel:ID`, `channel:ID:thread:ID` or `direct:ID`")]
+    BadTarget(String),
+    #[error("a message needs a text")]
+    Empty,
+    #[error("{waiting} messages wait in the channel {channel} already; try again when it has caught up")]
+    Full { channel: String, waiting: usize },
+    #[error("the channel {0} does not run: {1}")]
+    NotRunning(String, String),
+    #[error("no webhook is granted at this path; an operator can add it to `channels.{0}.grants.webhooks`")]
+    NoWebhook(String),
+    #[error("the adapter of {0} gave no answer")]
+    Unanswered(String),
+    #[error("the gateway is stopping; try again when it is back")]
+    Stopping,
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+}
+
+impl Error {
+    /// Whether the one who asks can mend it.
+    pub fn is_callers(&self) -> bool {
+        !matches!(self, Self::Stopping | Self::Journal(_) | Self::Unanswered(_))
+    }
+}
+
+/// What the room is built from.
+pub struct Options {
+    pub dir: StateDir,
+    pub clock: Clock,
+    pub bus: Bus,
+    pub metrics: Metrics,
+    pub settings: settings::Handle,
+    pub journal: journal::Handle,
+    pub plugins: plugins::Handle,
+    pub tasks: tasks::Handle,
+    pub sessions: sessions::Handle,
+    pub jobs: jobs::Handle,
+    pub humans: humans::Handle,
+}
+
+/// The way to the channels; cheap to clone.
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+struct Shared {
+    options: Options,
+    state: Mutex<Kept>,
+}
+
+/// What the room knows beside its adapters.
+#[derive(Default)]
+struct Kept {
+    running: BTreeMap<String, Running>,
+    views: BTreeMap<String, View>,
+    /// The last checkpoint of each.
+    states: HashMap<String, State>,
+    /// Messages that are not delivered, by channel and in order.
+    outbox: HashMap<String, BTreeMap<u64, Posted>>,
+    posted: u64,
+    /// Where the replies of runs go.
+    replies: HashMap<String, Reply>,
+    /// Messages that operators sent lately.
+    sent: VecDeque<String>,
+}
+
+/// An adapter that runs.
+#[derive(Clone)]
+struct Running {
+    asks: mpsc::Sender<Ask>,
+    version: u64,
+}
+
+/// What is asked of an adapter's task.
+enum Ask {
+    Deliver(Posted),
+    Typing {
+        target: String,
+        typing: bool,
+    },
+    Webhook {
+        request: WebhookRequest,
+        answer: oneshot::Sender<Hooked>,
+    },
+    Handover(plugins::Handover),
+    /// What it may reach or use has changed, or an operator says so.
+    Restart,
+    /// Another version serves.
+    Use(plugins::Version),
+}
+
+/// The answer to a webhook call.
+#[derive(Clone, Debug)]
+pub struct Hooked {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+/// What people see of a channel.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct View {
+    pub channel: String,
+    /// One word, the same everywhere: `starting`, `ready`, `degraded`, `needs-auth` or `stopped`.
+    pub status: Standing,
+    pub detail: String,
+    pub since: Timestamp,
+    pub plugin: Option<plugins::Identity>,
+    pub connections: Vec<String>,
+    pub undelivered: usize,
+    pub received: u64,
+    pub delivered: u64,
+    pub refused: u64,
+    pub restarts: u64,
+}
+
+impl View {
+    fn new(channel: &str, since: Timestamp) -> Self {
+        Self {
+            channel: channel.to_owned(),
+            status: Standing::Starting,
+            detail: String::new(),
+            since,
+            plugin: None,
+            connections: Vec::new(),
+            undelivered: 0,
+            received: 0,
+            delivered: 0,
+            refused: 0,
+            restarts: 0,
+        }
+    }
+}
+
+/// Starts the room. The future runs every adapter until `stop`.
+pub fn start(options: Options, found: Found, stop: CancellationToken) -> (Handle, impl Future<Output = ()> + Send) {
+    let mut kept = Kept { states: found.states.into_iter().collect(), ..Kept::default() };
+    for posted in found.outbox {
+        kept.keep(posted);
+    }
+    // What is taken up again says by itself where its reply goes.
+    let again: Vec<String> = found.inbox.iter().map(store::Taken::key).collect();
+    let replies = found.replies.into_iter().filter(|reply| !again.contains(&reply.run));
+    kept.replies = replies.map(|reply| (reply.run.clone(), reply)).collect();
+    let handovers = options.plugins.handovers();
+    let handle = Handle(Arc::new(Shared { options, state: Mutex::new(kept) }));
+    let supervisor = supervisor::Supervisor::new(handle.0.clone(), handovers);
+    let (replies, taking) = (replies::follow(handle.0.clone(), found.of_jobs, stop.clone()), found.inbox);
+    (handle, async move {
+        tokio::join!(supervisor.run(taking, stop), replies);
+    })
+}
+
+impl Kept {
+    /// False when no more fit.
+    fn keep(&mut self, posted: Posted) -> bool {
+        let of_channel = self.outbox.entry(posted.channel.clone()).or_default();
+        if of_channel.len() >= DELIVERIES_MAX {
+            return false;
+        }
+        self.posted += 1;
+        of_channel.insert(self.posted, posted);
+        true
+    }
+
+    fn forget(&mut self, channel: &str, id: &str) {
+        if let Some(of_channel) = self.outbox.get_mut(channel) {
+            of_channel.retain(|_, posted| posted.outbound.id != id);
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, Kept> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.options.clock.now()
+    }
+
+    fn view(&self, channel: &str, change: impl FnOnce(&mut View)) {
+        let now = self.now();
+        let mut state = self.state();
+        change(state.views.entry(channel.to_owned()).or_insert_with(|| View::new(channel, now)));
+    }
+
+    fn count(&self, channel: &str, what: &'static str) {
+        let label = ChannelMessage { channel: channel.to_owned(), what: Word(what) };
+        self.options.metrics.channel_messages.get_or_create(&label).inc();
+    }
+
+    /// Tells that something was not done.
+    fn refuse(&self, channel: &str, what: &str, said: &str, more: Value) {
+        tracing::warn!(channel, what, said, "refused");
+        let mut facts = data(json!({ "channel": channel, "what": what, "reason": said }));
+        facts.extend(data(more));
+        self.options.bus.tell(Kind::ChannelRefused, facts);
+    }
+
+    /// Puts a message for people on record, with what else belongs to it; then it is on its way.
+    async fn post(&self, posted: Posted, mut transaction: Transaction) -> Result<(), Error> {
+        let channel = posted.channel.clone();
+        let waiting = self.state().outbox.get(&channel).map_or(0, BTreeMap::len);
+        if waiting >= DELIVERIES_MAX {
+            return Err(Error::Full { channel, waiting });
+        }
+        store::put_posted(&mut transaction, &posted)?;
+        self.options.journal.commit_async(transaction).await?;
+        let running = {
+            let mut state = self.state();
+            state.keep(posted.clone());
+            state.running.get(&channel).cloned()
+        };
+        if let Some(running) = running {
+            // One that just ended finds it on record.
+            let _ = running.asks.send(Ask::Deliver(posted)).await;
+        }
+        Ok(())
+    }
+}
+
+impl Handle {
+    /// Every channel, as people see it.
+    pub fn list(&self) -> Vec<View> {
+        let now = self.0.now();
+        let slots = self.0.options.plugins.channels();
+        let state = self.0.state();
+        let view = |(name, serving): (String, Result<plugins::Version, String>)| {
+            let mut view = state.views.get(&name).cloned().unwrap_or_else(|| View::new(&name, now));
+            if let Err(said) = &serving {
+                (view.status, view.detail) = (Standing::Stopped, said.clone());
+            }
+            view.plugin = serving.ok().map(|version| version.identity().clone());
+            view.undelivered = state.outbox.get(&name).map_or(0, BTreeMap::len);
+            view
+        };
+        slots.into_iter().map(view).collect()
+    }
+
+    pub fn get(&self, name: &str) -> Result<View, Error> {
+        let found = self.list().into_iter().find(|view| view.channel == name);
+        found.ok_or_else(|| Error::Unknown(name.chars().take(80).collect()))
+    }
+
+    /// Begins a channel anew, as it was last checkpointed.
+    pub async fn restart(&self, name: &str) -> Result<View, Error> {
+        let view = self.get(name)?;
+        let running = self.0.state().running.get(name).cloned();
+        let running = running.ok_or_else(|| Error::NotRunning(name.to_owned(), view.detail.clone()))?;
+        running.asks.send(Ask::Restart).await.map_err(|_| Error::Stopping)?;
+        Ok(view)
+    }
+
+    /// Sends a message to people. When this answers, it is on record. A key that came lately is the same message.
+    pub async fn send(&self, name: &str, target: &str, text: String, key: Option<String>) -> Result<String, Error> {
+        self.get(name)?;
+        if !is_target(target) {
+            return Err(Error::BadTarget(target.chars().take(80).collect()));
+        }
+        if text.trim().is_empty() {
+            return Err(Error::Empty);
+        }
+        let now = self.0.now();
+        let id = key.map_or_else(|| id::fresh(now).to_string(), |key| format!("send:{key}"));
+        let known = |posted: &Posted| posted.outbound.id == id;
+        {
+            let state = self.0.state();
+            let waits = state.outbox.get(name).is_some_and(|of_channel| of_channel.values().any(known));
+            if waits || state.sent.contains(&id) {
+                return Ok(id);
+            }
+        }
+        let outbound = message(id.clone(), target.to_owned(), text, String::new());
+        self.0.post(Posted { channel: name.to_owned(), outbound, at: now }, Transaction::default()).await?;
+        let mut state = self.0.state();
+        state.sent.push_back(id.clone());
+        if state.sent.len() > SENT_MAX {
+            state.sent.pop_front();
+        }
+        Ok(id)
+    }
+
+    /// A network calls one of an adapter's paths.
+    pub async fn webhook(&self, name: &str, request: WebhookRequest) -> Result<Hooked, Error> {
+        let running = self.0.state().running.get(name).cloned();
+        let running = running.ok_or_else(|| Error::Unknown(name.chars().take(80).collect()))?;
+        let (answer, answered) = oneshot::channel();
+        let sent = running.asks.try_send(Ask::Webhook { request, answer });
+        sent.map_err(|_| Error::Unanswered(name.to_owned()))?;
+        match tokio::time::timeout(WEBHOOK_PATIENCE, answered).await {
+            Ok(Ok(hooked)) => Ok(hooked),
+            _ => Err(Error::Unanswered(name.to_owned())),
+        }
+    }
+
+    /// Whether a webhook is granted at a path, and whether this call of it is the network's own.
+    pub fn verify(
+        &self,
+        name: &str,
+        path: &str,
+        header: impl Fn(&str) -> Option<String>,
+        body: &[u8],
+    ) -> Result<bool, Error> {
+        grants::verify(&self.0, name, path, header, body)
+    }
+}
+
+/// A plain message.
+fn message(id: String, target: String, text: String, reply_to: String) -> Outbound {
+    Outbound { id, target, text, reply_to, edits: Vec::new(), question: None }
+}

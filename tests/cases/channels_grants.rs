@@ -1,0 +1,142 @@
+//! What an adapter may reach and use: hosts, secrets, webhooks. What is not granted is refused, told, and never tried.
+
+use serde_json::{Value, json};
+use support::chat::{Chat, SECRET, relay};
+use support::{TestHost, eventually};
+
+const SCRIPT: &str = r#"{ rules: [], otherwise: "heard" }"#;
+
+#[test]
+fn a_secret_reaches_the_network_and_nobody_else() {
+    let chat = Chat::start();
+    let post = format!("http://{}/messages", chat.requests);
+    let host = TestHost::with_relay(&chat, SCRIPT, json!({ "token": "token", "post": post, "postToken": true }));
+    assert_eq!(chat.opened(), [format!("Bearer {SECRET}")]);
+    chat.send(json!({ "op": "say", "text": format!("your token is {SECRET}, is it not?") }));
+    let said = host.eventually("it says what it saw", || chat.heard("said").pop());
+    assert_eq!(said["text"], "your token is [token], is it not?");
+    chat.message(1, "hello");
+    let (_, body) = host.eventually("the answer is posted", || chat.asked().pop());
+    assert_eq!(serde_json::from_str::<Value>(&body).expect("JSON")["token"], SECRET);
+    chat.answers(200, &format!("x-echo: {SECRET}\n\nyou sent {SECRET}"));
+    chat.send(json!({ "op": "get-with-token", "url": format!("http://{}/me", chat.requests) }));
+    let heard = host.eventually("it hears the answer", || chat.heard("heard").pop());
+    assert_eq!((&heard["status"], &heard["body"]), (&json!(200), &json!("you sent [token]")));
+    host.events();
+    let dir = host.stop();
+    let mut files = vec![dir.state.path().to_owned()];
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            files.extend(std::fs::read_dir(&path).expect("readable").map(|entry| entry.expect("an entry").path()));
+        } else if path != dir.state.config() {
+            let text = String::from_utf8_lossy(&std::fs::read(&path).expect("readable")).into_owned();
+            assert!(!text.contains("4711/hush"), "the secret is in {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn what_is_not_granted_is_refused_and_told() {
+    let (chat, other) = (Chat::start(), Chat::start());
+    let host = TestHost::with_relay(&chat, SCRIPT, json!({}));
+    let check = |frame: Value, expected: &str| {
+        let before = chat.heard("heard").len();
+        chat.send(frame.clone());
+        let heard = host.eventually("it hears of it", || chat.heard("heard").get(before).cloned());
+        let error = heard["error"].as_str().expect("words");
+        assert!(error.contains(expected) && heard["refused"] == true, "{frame}: {heard}");
+    };
+    check(json!({ "op": "get", "url": format!("http://{}/", other.requests) }), "is not granted");
+    check(json!({ "op": "get", "url": "http://169.254.169.254/latest" }), "is not granted");
+    check(json!({ "op": "get", "url": format!("http://localhost:{}/", chat.requests.port()) }), "is not granted");
+    check(
+        json!({ "op": "get", "url": format!("http://[::ffff:127.0.0.1]:{}/", chat.requests.port()) }),
+        "is not granted",
+    );
+    check(json!({ "op": "get", "url": "file:///etc/passwd" }), "not granted");
+    chat.answers(302, &format!("location: http://{}/\n\n", other.requests));
+    check(json!({ "op": "get", "url": format!("http://{}/", chat.requests) }), "is not among the hosts");
+    chat.answers(307, &format!("location: http://{}/\n\n", chat.sockets));
+    check(json!({ "op": "get-with-token", "url": format!("http://{}/", chat.requests) }), "led to no other host");
+    chat.send(json!({ "op": "connect", "url": other.url() }));
+    host.eventually("a socket is refused too", || (host.channel("relay")["status"] == "stopped").then_some(()));
+    assert!(other.asked().is_empty() && other.opened().is_empty(), "nobody was asked");
+    assert!(host.told("plugin.denied").len() >= 3, "{:?}", host.told("plugin.denied"));
+    assert!(
+        host.told("channel.refused")
+            .iter()
+            .any(|told| told["reason"].as_str().is_some_and(|said| said.contains("169.254.169.254")))
+    );
+}
+
+#[test]
+fn a_missing_secret_is_no_reason_to_try_again_and_again() {
+    let chat = Chat::start();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("token");
+    let mut own = relay(&chat, json!({ "token": "token" }));
+    own["grants"]["secrets"]["token"]["value"] = json!({ "file": path });
+    let host = TestHost::scripted_with(SCRIPT, |file| file["channels"]["relay"] = own);
+    let view = host.channel_is("relay", "needs-auth");
+    assert!(view["detail"].as_str().expect("words").contains("cannot read"), "{view}");
+    host.clock.advance(std::time::Duration::from_secs(600));
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert_eq!((chat.opened().len(), &host.channel("relay")["restarts"]), (0, &json!(1)));
+    std::fs::write(&path, "found-it").expect("written");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its owner's");
+    host.call("channel.restart", json!({ "channel": "relay" })).expect("restarted");
+    host.channel_is("relay", "ready");
+    assert_eq!(chat.opened(), ["Bearer found-it"]);
+}
+
+#[test]
+fn a_secret_that_is_not_for_a_host_is_not_told_to_it() {
+    let chat = Chat::start();
+    let mut own = relay(&chat, json!({}));
+    own["grants"]["secrets"]["token"]["hosts"] = json!([chat.sockets.to_string()]);
+    let host = TestHost::scripted_with(SCRIPT, |file| file["channels"]["relay"] = own);
+    host.channel_is("relay", "ready");
+    chat.send(json!({ "op": "get-with-token", "url": format!("http://{}/", chat.requests) }));
+    let heard = host.eventually("it hears of it", || chat.heard("heard").pop());
+    assert!(heard["error"].as_str().expect("words").contains("not granted for this host"), "{heard}");
+    assert!(chat.asked().is_empty());
+}
+
+#[test]
+fn a_webhook_is_heard_where_it_is_granted_and_believed_where_it_is_signed() {
+    let chat = Chat::start();
+    let mut own = relay(&chat, json!({}));
+    own["grants"]["secrets"]["key"] = json!({ "value": "hook-key", "hosts": [chat.sockets.to_string()] });
+    own["grants"]["webhooks"]["events"] =
+        json!({ "verify": { "secret": "key", "header": "x-signature", "prefix": "sha256=" } });
+    let host = TestHost::scripted_with(SCRIPT, |file| file["channels"]["relay"] = own);
+    host.channel_is("relay", "ready");
+    let body = br#"{"id":"w1","text":"by a hook"}"#;
+    let call = |path: &str, signature: &str| {
+        host.request("POST", path, &[("authorization", ""), ("x-signature", signature)], body)
+    };
+    // HMAC-SHA-256 of the body under `hook-key`.
+    let good = hmac_hex(b"hook-key", body);
+    let answer = call("/hooks/relay/events", &format!("sha256={good}"));
+    assert_eq!((answer.status, &*answer.body), (200, &b"POST events 200"[..]));
+    eventually("the message is answered", || {
+        host.clock.advance(std::time::Duration::from_millis(50));
+        (chat.delivered().len() == 1).then_some(())
+    });
+    for bad in
+        [String::new(), "sha256=00".into(), format!("sha256={}", good.replace(['a', 'b', '1'], "0")), good.clone()]
+    {
+        assert_eq!(call("/hooks/relay/events", &bad).status, 401, "{bad}");
+    }
+    assert_eq!(call("/hooks/relay/other", &good).status, 404);
+    assert_eq!(call("/hooks/none/events", &good).status, 404);
+    assert_eq!(chat.delivered().len(), 1);
+}
+
+fn hmac_hex(key: &[u8], body: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    let pad = |with: u8| -> Vec<u8> { (0..64).map(|at| key.get(at).copied().unwrap_or(0) ^ with).collect() };
+    let inner = Sha256::digest([pad(0x36), body.to_vec()].concat());
+    let outer = Sha256::digest([pad(0x5c), inner.to_vec()].concat());
+    outer.iter().map(|byte| format!("{byte:02x}")).collect()
+}

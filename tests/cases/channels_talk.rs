@@ -1,0 +1,175 @@
+//! People in a chat network and agents talk: in, out, back to the right place, once each.
+
+use serde_json::{Value, json};
+use support::chat::{Chat, relay};
+use support::{TestHost, eventually};
+
+const SCRIPT: &str = r#"{ rules: [
+    { agent: "ruda", when: "the answer of a person", steps: [{ say: "so it is" }] },
+    { agent: "ruda", when: "ask me", steps: [{ say: "[NEED_HUMAN: Which port?]" }] },
+    { when: "agent-to-agent turn", steps: [{ say: "REPLY_SKIP" }] },
+    { agent: "ruda", when: "who builds", steps: [{ say: "@seum, please build it." }] },
+    { agent: "seum", when: "please build it", steps: [{ say: "built" }] },
+    { when: "the exchange is over", steps: [{ say: "It is built." }] },
+    { when: "be silent", steps: [{ say: "NO_REPLY" }] },
+    { when: "fail now", steps: [{ fail: { kind: "auth", message: "the key is wrong" } }] },
+  ], otherwise: "heard" }"#;
+
+#[test]
+fn a_message_is_answered_where_it_was_written_and_once() {
+    let chat = Chat::start();
+    let host = TestHost::with_relay(&chat, SCRIPT, json!({}));
+    chat.message(1, "hello");
+    chat.message(1, "hello");
+    host.eventually("the answer is there", || (!chat.delivered().is_empty()).then_some(()));
+    chat.message(2, "be silent");
+    chat.send(json!({ "op": "message", "id": "m3", "seq": 3, "text": "and here", "target": "channel:9:thread:4" }));
+    host.eventually("the next is answered", || (chat.heard("deliver").len() == 2).then_some(()));
+    let sent = chat.heard("deliver");
+    let of = |frame: &Value| {
+        [&frame["text"], &frame["target"], &frame["replyTo"]]
+            .map(|value| value.as_str().map(str::to_owned).expect("a text"))
+    };
+    assert_eq!(of(&sent[0]), ["heard", "channel:7", "m1"]);
+    assert_eq!(of(&sent[1]), ["heard", "channel:9:thread:4", "m3"]);
+    let rows = host.history("agent:ruda:relay:channel:7");
+    assert_eq!(rows.iter().filter(|row| row["role"] == "user").count(), 2, "{rows:#?}");
+    assert!(!host.history("agent:ruda:relay:channel:9:thread:4").is_empty());
+    host.eventually("it is seen that somebody works", || {
+        let typing = chat.heard("typing");
+        (typing.iter().any(|frame| frame["typing"] == true) && typing.last()?["typing"] == false).then_some(())
+    });
+    host.eventually("all is counted", || {
+        let view = host.channel("relay");
+        (view["received"] == 3 && view["delivered"] == 2 && view["undelivered"] == 0).then_some(())
+    });
+    assert_eq!(chat.opened().len(), 1);
+}
+
+#[test]
+fn what_is_not_meant_for_an_agent_is_left_alone() {
+    let chat = Chat::start();
+    let host = TestHost::with_relay(&chat, SCRIPT, json!({}));
+    chat.send(json!({ "op": "message", "id": "a", "seq": 1, "text": "aside", "aside": true }));
+    chat.send(json!({ "op": "message", "id": "b", "seq": 2, "text": "a program", "bot": true }));
+    chat.send(json!({ "op": "message", "id": "c", "seq": 3, "text": "in private", "target": "direct:55" }));
+    host.eventually("what is meant is answered", || (chat.delivered().len() == 1).then_some(()));
+    assert_eq!(chat.heard("deliver")[0]["target"], "direct:55");
+    assert!(!host.history("agent:ruda:direct:55").is_empty());
+    assert!(host.history("agent:ruda:relay:channel:7").is_empty());
+}
+
+#[test]
+fn an_agent_that_mentions_another_in_a_channel_begins_a_job_whose_end_is_told_there() {
+    let chat = Chat::start();
+    let host = TestHost::scripted_with(SCRIPT, |file| {
+        file["channels"]["relay"] = relay(&chat, json!({}));
+        // What a worker has to tell goes to its orchestrator, and to nobody else.
+        file["agents"]["list"][2]["role"] = json!("agent");
+    });
+    host.channel_is("relay", "ready");
+    chat.message(1, "who builds it?");
+    let routed = host.eventually("a job began", || host.told("a2a.auto_route").pop());
+    assert_eq!((&routed["fromAgent"], &routed["toAgent"]), (&json!("ruda"), &json!("seum")), "{routed}");
+    host.eventually("its end is told where people talk", || {
+        host.clock.advance(std::time::Duration::from_millis(500));
+        (chat.delivered().len() == 2).then_some(())
+    });
+    assert_eq!(chat.heard("deliver")[1]["target"], "channel:7");
+    assert_eq!(host.told("a2a.auto_route").len(), 1);
+}
+
+#[test]
+fn a_failure_is_told_where_it_was_asked() {
+    let chat = Chat::start();
+    let host = TestHost::with_relay(&chat, SCRIPT, json!({}));
+    chat.message(1, "fail now");
+    host.eventually("it is told", || (chat.delivered().len() == 1).then_some(()));
+    assert!(chat.delivered()[0].starts_with("This did not work"), "{:?}", chat.delivered());
+}
+
+#[test]
+fn a_question_that_is_asked_in_a_channel_is_answered_there() {
+    let chat = Chat::start();
+    let host = TestHost::with_relay(&chat, SCRIPT, json!({}));
+    chat.message(1, "ask me");
+    host.eventually("the question is there", || (chat.delivered() == ["Which port?"]).then_some(()));
+    host.asked(1);
+    chat.message(2, "8080");
+    host.eventually("the answer is taken", || (chat.delivered().len() == 2).then_some(()));
+    assert_eq!(chat.delivered()[1], "so it is");
+    chat.message(3, "ask me again");
+    let asked = host.eventually("it is asked again", || chat.heard("deliver").get(2).cloned());
+    let id = host.asked(1)[0]["id"].clone();
+    assert_eq!(asked["question"], id, "a network may offer a way to answer it");
+    chat.send(json!({ "op": "message", "id": "m4", "seq": 4, "text": "9090", "target": "direct:5", "answers": id }));
+    host.eventually("it is answered from elsewhere by its name", || (host.questions().is_empty()).then_some(()));
+    host.eventually("who answered is told, and who asked goes on", || {
+        let told: Vec<Value> = chat.heard("deliver").iter().map(|frame| frame["text"].clone()).collect();
+        told.contains(&json!("Passed on.")).then_some(())
+    });
+    let over = host.call("human.pending", json!({ "all": true })).expect("a list");
+    let question = &over["questions"][1];
+    assert_eq!((&question["state"], &question["answer"]["text"]), (&json!("answered"), &json!("8080")), "{question:#}");
+    assert_eq!(question["answer"]["by"], "Mina");
+}
+
+#[test]
+fn messages_are_sent_by_operators_tried_again_and_refused_for_good() {
+    let chat = Chat::start();
+    let host = TestHost::with_relay(&chat, SCRIPT, json!({}));
+    chat.results(json!({ "error": "not now", "retry": true }));
+    let send = |key: &str, to: &str| {
+        host.call("send", json!({ "to": to, "channel": "relay", "message": key, "idempotencyKey": key }))
+    };
+    send("first", "channel:7").expect("taken");
+    host.eventually("it is tried again", || (chat.heard("deliver").len() == 2).then_some(()));
+    host.eventually("it is delivered", || (host.channel("relay")["delivered"] == 1).then_some(()));
+    assert_eq!(chat.heard("deliver")[0]["id"], chat.heard("deliver")[1]["id"], "the same delivery");
+    chat.results(json!({ "error": "no such place" }));
+    send("second", "channel:8").expect("taken");
+    let refused = host.eventually("it is told that it was refused", || host.told("channel.refused").pop());
+    assert_eq!((&refused["what"], &refused["reason"]), (&json!("delivery"), &json!("no such place")));
+    assert_eq!(host.channel("relay")["undelivered"], 0);
+    assert!(
+        send("x", "nowhere").expect_err("refused")["message"]
+            .as_str()
+            .expect("words")
+            .contains("no place of a channel")
+    );
+    let unknown =
+        host.call("send", json!({ "to": "channel:1", "channel": "none", "message": "x", "idempotencyKey": "k" }));
+    assert_eq!(unknown.expect_err("refused")["message"], "unsupported channel: none");
+    let old = host.call("channels.status", json!({})).expect("a status");
+    assert_eq!(
+        (&old["channelOrder"], &old["channelAccounts"]["relay"][0]["connected"]),
+        (&json!(["relay"]), &json!(true))
+    );
+    assert_eq!(host.get("/api/channels").1["channels"][0]["status"], "ready");
+}
+
+#[test]
+fn what_could_not_be_delivered_is_delivered_after_a_restart() {
+    let chat = Chat::start();
+    let host = TestHost::with_relay(&chat, SCRIPT, json!({}));
+    (0..6).for_each(|_| chat.results(json!({ "error": "not now", "retry": true })));
+    chat.message(1, "hello");
+    host.eventually("it is tried", || (!chat.heard("deliver").is_empty()).then_some(()));
+    let dir = host.stop();
+    let before = chat.heard("deliver").len();
+    let host = TestHost::start_in(dir).unwrap_or_else(|(error, _)| panic!("it starts: {error}"));
+    assert_eq!(host.channel("relay")["undelivered"], 1);
+    host.eventually("it is delivered in the end", || {
+        host.clock.advance(std::time::Duration::from_secs(60));
+        (host.channel("relay")["undelivered"] == 0).then_some(())
+    });
+    assert!(chat.heard("deliver").len() > before);
+    let hello = eventually("it has said hello again", || chat.heard("hello").get(1).cloned());
+    assert_eq!(hello["seq"], 1, "it goes on from its checkpoint");
+    chat.message(1, "hello");
+    chat.message(2, "more");
+    host.eventually("what is new is answered", || {
+        chat.heard("deliver").iter().any(|frame| frame["replyTo"] == "m2").then_some(())
+    });
+    assert_eq!(host.history("agent:ruda:relay:channel:7").iter().filter(|row| row["role"] == "user").count(), 2);
+}
