@@ -19,6 +19,7 @@ mod cases {
     mod crash_events;
     mod crash_jobs;
     mod discord_server;
+    mod discord_talk;
     mod docs;
     mod edge;
     mod frozen;
