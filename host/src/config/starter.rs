@@ -152,6 +152,7 @@ mod tests {
                 "teams",
                 "categories",
                 "plugins",
+                "channels",
                 "decisions",
                 "events",
                 "limits",
