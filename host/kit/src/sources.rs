@@ -13,7 +13,8 @@ pub const WIT: [(&str, &str); 8] = [
 ];
 
 /// `plugins/sdk/src/`, file by file.
-pub const SDK: [(&str, &str); 7] = [
+pub const SDK: [(&str, &str); 8] = [
+    ("channel.rs", include_str!("../../../plugins/sdk/src/channel.rs")),
     ("classifier.rs", include_str!("../../../plugins/sdk/src/classifier.rs")),
     ("continuation.rs", include_str!("../../../plugins/sdk/src/continuation.rs")),
     ("guard.rs", include_str!("../../../plugins/sdk/src/guard.rs")),
