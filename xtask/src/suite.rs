@@ -39,7 +39,8 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
     phases.run("build", || build_host(Profile::Dev))?;
     phases.run("tests", || {
         let mut command = cargo();
-        command.arg("test");
+        // All of it: one run tells everything that is wrong.
+        command.args(["test", "--no-fail-fast"]);
         // The plugins are not default members, but their logic is tested like any other.
         for package in [
             "chela",
