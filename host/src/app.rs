@@ -329,6 +329,7 @@ impl App {
                 sessions: sessions.clone(),
                 jobs: jobs.clone(),
                 humans: humans.clone(),
+                continuation: continuation.clone(),
             },
             channels_found,
             services.stop.clone(),

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bus::{Bus, data};
 use crate::clock::{Clock, Timestamp};
+use crate::continuation;
 use crate::event::Kind;
 use crate::humans;
 use crate::id;
@@ -94,6 +95,7 @@ pub struct Options {
     pub sessions: sessions::Handle,
     pub jobs: jobs::Handle,
     pub humans: humans::Handle,
+    pub continuation: continuation::Handle,
 }
 
 /// The way to the channels; cheap to clone.

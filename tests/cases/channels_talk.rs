@@ -173,3 +173,20 @@ fn what_could_not_be_delivered_is_delivered_after_a_restart() {
     });
     assert_eq!(host.history("agent:ruda:relay:channel:7").iter().filter(|row| row["role"] == "user").count(), 2);
 }
+
+#[test]
+fn whom_a_person_types_to_is_told_to_go_on_once_that_person_is_done() {
+    let chat = Chat::start();
+    let host = TestHost::with_relay(&chat, SCRIPT, json!({}));
+    host.begin("ruda", &["choose"]);
+    host.say("ruda", "hello");
+    assert_eq!(host.planned("ruda").1, 500);
+    chat.send(json!({ "op": "types", "target": "channel:7" }));
+    chat.send(json!({ "op": "say", "text": "after it" }));
+    eventually("the adapter has heard both", || (!chat.heard("said").is_empty()).then_some(()));
+    host.pass(500);
+    eventually("it is put off", || (host.planned("ruda").1 > 5_000).then_some(()));
+    assert!(host.prompts("ruda").is_empty());
+    host.pass(10_000);
+    eventually("it is told to go on", || (host.prompts("ruda").len() == 1).then_some(()));
+}

@@ -109,3 +109,23 @@ fn a_draining_gateway_finishes_what_it_began() {
     assert!(answer.contains("HTTP/1.1 200 OK"), "{answer}");
     assert!(answer.contains("\"ok\":true"), "{answer}");
 }
+
+#[test]
+fn metrics_count_what_happened() {
+    let host = TestHost::start();
+    host.request("GET", "/api/health", &[("Origin", "https://evil.example")], b"");
+    host.request("GET", "/api/health", &[], b"");
+    host.request("GET", "/nowhere", &[], b"");
+    host.block_on(host.app().plugins().loaded());
+    let events = host.events().len();
+    let text = String::from_utf8(host.request("GET", "/metrics", &[], b"").body.to_vec()).expect("text");
+    assert!(events > 0 && text.contains(&format!("\nchela_events_total {events}\n")), "{events} events, and {text}");
+    for line in [
+        "chela_http_requests_total{listener=\"gateway\",route=\"/api/health\",status=\"200\"} 1",
+        "chela_http_requests_total{listener=\"gateway\",route=\"other\",status=\"403\"} 1",
+        "chela_refusals_total{reason=\"origin\"} 1",
+        "chela_refusals_total{reason=\"not_found\"} 1",
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
+    }
+}

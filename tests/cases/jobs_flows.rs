@@ -207,8 +207,9 @@ fn who_may_not_send_and_what_is_not_there_is_refused_and_nothing_is_told() {
     let negative = host.request("POST", "/tools/invoke", &[], body.to_string().as_bytes());
     assert_eq!(negative.status, 400);
     let huge = json!({ "agentId": "eden", "message": "x".repeat(10_000_000) });
-    let huge = json!({ "tool": "sessions_send", "sessionKey": "ruda", "args": huge }).to_string();
-    assert_eq!(host.request("POST", "/tools/invoke", &[], huge.as_bytes()).status, 413);
+    let huge = json!({ "name": "sessions_send", "agentId": "ruda", "args": huge });
+    let huge = host.connect().request("tools.invoke", huge);
+    assert!(format!("{huge:?}").contains("at most 262144 bytes"), "{huge:?}");
     host.events();
     assert!(!host.dir.event_types().iter().any(of_flows), "nothing of it is told");
     assert_eq!(host.call("jobs.list", json!({})).expect("a list")["jobs"], json!([]));

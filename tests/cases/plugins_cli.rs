@@ -90,7 +90,7 @@ fn a_word_that_means_nothing_is_refused_before_anything_is_done() {
     refused(plugin(&dir, &["compile", "builtin:ruels"]), 2, unknown);
     refused(plugin(&dir, &["try", "builtin:ruels", "categories", "--input", &input]), 2, unknown);
     refused(plugin(&dir, &["load", "builtin:ruels", "--slot", "classifier"]), 2, unknown);
-    let slot = "write `classifier`, `guard:NAME`, `continuation` or `continuation:AGENT`";
+    let slot = "write `classifier`, `guard:NAME`, `continuation`, `continuation:AGENT` or `channel:NAME`";
     refused(plugin(&dir, &["load", &steady, "--slot", "guards"]), 2, slot);
     refused(plugin(&dir, &["load", &steady, "--slot", "guard:Mine"]), 2, slot);
     refused(plugin(&dir, &["unload", "clasifier"]), 2, slot);

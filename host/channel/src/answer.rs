@@ -129,8 +129,11 @@ fn act(adapter: &mut Adapter, output: Output, now: u64, acts: &mut Vec<Effect>) 
             }
         }
         Output::Status { health, detail } => adapter.show(health.into(), &detail, acts),
-        // That a person types is of no use to an agent.
-        Output::Presence(_) => {}
+        Output::Presence(presence) => {
+            if presence.typing {
+                acts.push(Effect::Typed { target: presence.target });
+            }
+        }
         Output::Inbound(_) | Output::Delivered(_) | Output::Checkpoint => {}
     }
 }

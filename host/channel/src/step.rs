@@ -128,6 +128,10 @@ pub enum Effect {
     Unanswered {
         webhook: String,
     },
+    /// A person types there.
+    Typed {
+        target: String,
+    },
     Status(Status),
     Refused(Refusal),
     End,

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::Hooked;
 use super::actor::Actor;
+use super::routing;
 use super::secrets::{Filled, Unfilled};
 use super::sockets::{Opening, Socket};
 use crate::bus::data;
@@ -70,6 +71,12 @@ impl Actor {
             Effect::DropRequests => self.requests.abort_all(),
             Effect::Respond(response) => self.respond(response),
             Effect::Unanswered { webhook } => drop(self.webhooks.remove(&webhook)),
+            Effect::Typed { target } => {
+                let config = self.shared.options.settings.current();
+                if let Some(agent) = routing::hearer(&config.config, &self.name, &target) {
+                    self.shared.options.continuation.typed(&agent);
+                }
+            }
             Effect::Status(status) => self.show(status),
             Effect::Refused(refusal) => self.tell_refused(refusal.what, &refusal.said),
             Effect::End => {

@@ -42,11 +42,7 @@ pub(super) fn route(config: &Config, name: &str, message: &Inbound) -> Result<Ro
         .or_else(|| known(config, routing.agent.as_ref()))
         .or_else(|| known(config, config.agents.default_id()));
     let agent = agent.ok_or_else(|| Unheard::Refused("no agent is there to hear it".into()))?;
-    // People of a worker are heard by whom it works for.
-    let heard = match agent.role {
-        AgentRole::Worker => config.orchestrator_of(agent).unwrap_or(&agent.id),
-        AgentRole::Orchestrator | AgentRole::Agent => &agent.id,
-    };
+    let heard = heard_by(config, agent);
     let tail = if message.target.starts_with("direct:") {
         message.target.clone()
     } else {
@@ -55,6 +51,26 @@ pub(super) fn route(config: &Config, name: &str, message: &Inbound) -> Result<Ro
     let session = SessionKey::of(heard.clone(), &tail).map_err(|error| Unheard::Refused(error.to_string()))?;
     let text = if mentioned.is_some() && !rest.trim().is_empty() { rest.trim() } else { message.text.trim() };
     Ok(Routed { session, text: clip(text, config.runs.message_bytes) })
+}
+
+/// Who hears what is said at a place, as far as the place alone tells it.
+pub(super) fn hearer(config: &Config, name: &str, target: &str) -> Option<AgentId> {
+    let own = Channel::default();
+    let routing = &config.channels.get(name).unwrap_or(&own).routing;
+    let place = target.split(':').nth(1).unwrap_or_default();
+    let of_place = if target.starts_with("direct:") { routing.peers.get(place) } else { routing.channels.get(place) };
+    let agent = known(config, of_place)
+        .or_else(|| known(config, routing.agent.as_ref()))
+        .or_else(|| known(config, config.agents.default_id()))?;
+    Some(heard_by(config, agent).clone())
+}
+
+/// People of a worker are heard by whom it works for.
+fn heard_by<'a>(config: &'a Config, agent: &'a Agent) -> &'a AgentId {
+    match agent.role {
+        AgentRole::Worker => config.orchestrator_of(agent).unwrap_or(&agent.id),
+        AgentRole::Orchestrator | AgentRole::Agent => &agent.id,
+    }
 }
 
 fn known<'a>(config: &'a Config, id: Option<&AgentId>) -> Option<&'a Agent> {
@@ -157,6 +173,17 @@ mod tests {
         check(message("@nobody hi"), Ok(("agent:ruda:chat:channel:7", "@nobody hi")));
         check(Inbound { agent: "seum".into(), ..message("@ruda hi") }, Ok(("agent:seum:chat:channel:7", "hi")));
         check(message("@eden hi"), Ok(("agent:ruda:chat:channel:7", "hi")));
+    }
+
+    #[test]
+    fn whoever_hears_a_place_is_known_before_anything_is_said_there() {
+        let check = |target: &str, expected: &str| {
+            assert_eq!(hearer(&config(), "chat", target).expect("an agent").as_ref(), expected, "{target}");
+        };
+        check("channel:7", "ruda");
+        check("channel:42:thread:5", "seum");
+        check("direct:9", "seum");
+        check("direct:1", "ruda");
     }
 
     #[test]

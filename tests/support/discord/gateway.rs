@@ -21,7 +21,7 @@ const FRAME_MAX: usize = 4_096;
 /// Frames of a client in a minute.
 const FRAMES_A_MINUTE: usize = 120;
 /// Bits that are intents of version 10.
-const INTENTS: u64 = (1 << 17) - 1 | 1 << 20 | 1 << 21 | 1 << 24 | 1 << 25;
+const INTENTS: u64 = ((1 << 17) - 1) | (1 << 20) | (1 << 21) | (1 << 24) | (1 << 25);
 /// Those that the application must be given: members, presences, and the words of messages.
 const PRIVILEGED: u64 = 1 << 1 | 1 << 8;
 

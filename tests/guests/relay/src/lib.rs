@@ -3,8 +3,8 @@
 
 use chela_sdk::channel::{
     Channel, CloseSocket, Compression, DeliveryResult, Encoding, Header, Health, HttpRequest, Inbound, Input,
-    Keepalive, Kind, OpenSocket, Output, Piece, Place, Request, SendSocket, SetTimer, State, Status, WebhookResponse,
-    header, literal, secret,
+    Keepalive, Kind, OpenSocket, Output, Piece, Place, Presence, Request, SendSocket, SetTimer, State, Status,
+    WebhookResponse, header, literal, secret,
 };
 use chela_sdk::{ConfigError, Failure, Plugin, parse_config};
 use serde_json::{Value, json};
@@ -188,6 +188,7 @@ impl Relay {
                 outputs.push(Output::Delivered(result));
                 outputs.push(Output::Checkpoint);
             }
+            "types" => outputs.push(Output::Presence(Presence { target: text("target"), typing: true })),
             "say" => outputs.push(send(&json!({ "op": "said", "text": frame["text"] }))),
             "panic" => panic!("the adapter was told to panic"),
             "loop" => loop {
