@@ -28,6 +28,7 @@ mod source;
 mod stage;
 mod stats;
 mod threads;
+mod vocabulary;
 mod workbench;
 mod wasi;
 mod worlds;

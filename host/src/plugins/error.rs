@@ -40,6 +40,11 @@ pub enum Error {
     Description { source_name: String, field: &'static str, said: String },
     #[error("{name} refuses its configuration{}: {message}", at(path))]
     Config { name: String, path: String, message: String },
+    #[error(
+        "{name}: its configuration names at {path} the category {given:?}, which this deployment does not have; write one of {}, or add it to `categories` in chela.json",
+        known.join(", ")
+    )]
+    Category { name: String, path: String, given: String, known: Vec<String> },
     #[error("{name} failed at taking up its configuration: {failure}")]
     Configure { name: String, failure: Failure },
     #[error("{} cannot be used: {said}", path.display())]
@@ -84,7 +89,7 @@ impl Error {
             Self::Compile { .. } => "compile",
             Self::Link { .. } => "link",
             Self::Describe { .. } | Self::Description { .. } => "describe",
-            Self::Config { .. } | Self::Configure { .. } => "configure",
+            Self::Config { .. } | Self::Category { .. } | Self::Configure { .. } => "configure",
             Self::Shadow { .. } => "shadow",
             Self::Handover { .. } => "restore",
             Self::Grants { .. } => "grants",

@@ -106,8 +106,12 @@ impl Loader {
                 Command::Do(_, answer) if stopping => drop(answer.send(Err(Error::Stopping))),
                 _ if stopping => {}
                 Command::Apply(config) => {
+                    let same = self.config.categories == config.categories;
                     self.config = *config;
                     self.reconcile();
+                    if !same {
+                        self.try_refused_again();
+                    }
                 }
                 Command::FilesChanged => {
                     self.guarded(Self::look_for_guard);
@@ -191,6 +195,15 @@ impl Loader {
         }
         // Each failure has been told where it happened.
         let _ = self.bring(slot);
+    }
+
+    /// What was refused may have named a category that is there now.
+    fn try_refused_again(&mut self) {
+        for slot in self.room.slots() {
+            if self.failed.remove(&slot.name).is_some() {
+                self.guarded(|loader| loader.look_again(&slot));
+            }
+        }
     }
 
     /// Looks whether the files that a slot depends on hold something new.

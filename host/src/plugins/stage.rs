@@ -18,6 +18,7 @@ use super::instance::{Line, Template, Unmade};
 use super::signature;
 use super::source::Material;
 use super::threads::cores;
+use super::vocabulary::unknown_category;
 use crate::config::{PluginLimits, Signatures};
 use crate::policy::World;
 
@@ -46,6 +47,9 @@ pub(super) struct Wanted {
     pub(super) config: Map<String, Value>,
     /// The configuration is meant for a plugin of this name; another one gets none.
     pub(super) config_of: Option<String>,
+    /// The deployment's categories, of which a configuration may name no other; none where any will do: outside a deployment, and for
+    /// what has served before.
+    pub(super) categories: Option<Vec<String>>,
     pub(super) limits: PluginLimits,
 }
 
@@ -96,6 +100,12 @@ impl Stage {
             hash: inspection.hash.clone(),
             source: wanted.label.clone(),
         };
+        if let (Some(known), true) = (&wanted.categories, meant)
+            && let Some(unknown) = unknown_category(&described.config_schema, &wanted.config, known)
+        {
+            let (name, known) = (identity.name, known.clone());
+            return Err(Error::Category { name, path: unknown.path, given: unknown.given, known });
+        }
         let id = GENERATIONS.fetch_add(1, Ordering::Relaxed);
         let (slot, grants) = (wanted.slot.clone(), inspection.grants.clone());
         let held = lowered(wanted.limits, &described.attrs).map_err(|said| bad("attrs", &said))?;

@@ -154,6 +154,7 @@ pub(super) fn wanted(
         signatures: Default::default(),
         config,
         config_of: None,
+        categories: None,
         limits,
     })
 }

@@ -149,7 +149,10 @@ impl Loader {
 
     /// A version as it was bound, whatever its file holds by now.
     pub(super) fn of_kept(&self, slot: &Slot, bound: &Bound) -> Result<Candidate, Error> {
-        Ok(self.bound_as(slot, bound, self.read_kept(bound)?))
+        let mut candidate = self.bound_as(slot, bound, self.read_kept(bound)?);
+        // A category that has left the deployment since is answered no more; the rest of it is as good as it was.
+        candidate.wanted.categories = None;
+        Ok(candidate)
     }
 
     pub(super) fn wanted(&self, slot: &Slot, label: String, material: Material, config: Map<String, Value>) -> Wanted {
@@ -162,6 +165,7 @@ impl Loader {
             signatures: self.config.plugins.signatures.clone(),
             config,
             config_of: None,
+            categories: Some(self.config.categories.iter().map(|category| category.key.clone()).collect()),
             limits: self.limits_of(&slot.name),
         }
     }
