@@ -68,6 +68,7 @@ pub(super) struct Cache {
     /// Compiled with the binary or when it was installed; only read.
     shipped: Option<PathBuf>,
     compiler: PathBuf,
+    compile_time_max: Duration,
     /// Set once no more is to be compiled.
     stopping: Arc<AtomicBool>,
 }
@@ -89,7 +90,8 @@ impl Cache {
         stopping: Arc<AtomicBool>,
     ) -> Self {
         let shipped = shipped.filter(|dir| is_ours_alone(dir));
-        Self { fingerprint: engine::fingerprint(&engine), engine, dir, shipped, compiler, stopping }
+        let (fingerprint, compile_time_max) = (engine::fingerprint(&engine), COMPILE_TIME_MAX);
+        Self { engine, fingerprint, dir, shipped, compiler, compile_time_max, stopping }
     }
 
     /// The compiled component and what it is, from disk if they are there. Compiling takes seconds: not for an async thread.
@@ -162,7 +164,7 @@ impl Cache {
             let stopping = self.stopping.load(Ordering::Relaxed);
             match child.try_wait() {
                 Ok(Some(status)) => return Ok(status),
-                Ok(None) if since.elapsed() < COMPILE_TIME_MAX && !stopping => {
+                Ok(None) if since.elapsed() < self.compile_time_max && !stopping => {
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 _ => {
@@ -279,4 +281,46 @@ pub enum CompileError {
     Limit { cause: std::io::Error },
     #[error("cannot write {} ({cause})", path.display())]
     Write { path: PathBuf, cause: std::io::Error },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a compiler that does this, in a time that a test waits; and the number of its process.
+    fn compiled_by(script: &str) -> (Error, u32) {
+        let temp = tempfile::tempdir().expect("a directory");
+        let (compiler, pid) = (temp.path().join("compiler"), temp.path().join("pid"));
+        let text = format!("#!/bin/sh\necho $$ > {}\n{script}\n", pid.display());
+        // By another process: a child of some other test could hold the file open for writing, and then it cannot be run.
+        let mut writing = Command::new("sh");
+        writing.args(["-c", "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh", &text]).arg(&compiler);
+        assert!(writing.status().expect("a shell").success());
+        let engine = engine::engine().expect("an engine");
+        let mut cache = Cache::new(engine, temp.path().join("cache"), None, compiler, Arc::default());
+        cache.compile_time_max = Duration::from_millis(500);
+        let material = Material::of_bytes(b"\0asm".to_vec().into(), None);
+        let Err(error) = cache.component(&material) else { panic!("it is not compiled") };
+        assert_eq!(fs::read_dir(temp.path().join("cache")).expect("a directory").count(), 0, "nothing of it is left");
+        (error, fs::read_to_string(pid).expect("it ran").trim().parse().expect("a number"))
+    }
+
+    #[test]
+    fn a_compiler_that_does_not_end_is_ended() {
+        let (error, pid) = compiled_by("exec sleep 600");
+        assert!(matches!(error, Error::TooSlow), "{error}");
+        assert!(error.to_string().starts_with("compiling it took longer than 60 s; make it smaller, or "), "{error}");
+        assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it is gone");
+    }
+
+    #[test]
+    fn a_compiler_that_dies_is_an_error_like_any_other() {
+        // As the system ends one that takes more memory than it may have.
+        let (error, _) = compiled_by("kill -9 $$");
+        assert_eq!(error.to_string(), "it cannot be compiled: the compiler was ended; it may need more than 1 GiB");
+        let (error, _) = compiled_by("echo 'chela: no space' >&2; exit 1");
+        assert_eq!(error.to_string(), "it cannot be compiled: no space");
+        let (error, _) = compiled_by("echo 'a fault' >&2; exit 101");
+        assert!(error.to_string().contains("looking at it failed: a fault"), "{error}");
+    }
 }

@@ -115,4 +115,16 @@ mod tests {
         let mut late = Health::on_probation(SECOND);
         assert_eq!(late.failed(SECOND + PROBATION_TIME), Consequence::Fallback);
     }
+
+    #[test]
+    fn a_probation_is_over_with_its_time_whether_or_not_it_is_asked() {
+        let mut idle = Health::on_probation(SECOND);
+        assert!(!idle.expired(PROBATION_TIME) && idle.is_on_probation());
+        assert!(idle.expired(SECOND + PROBATION_TIME) && !idle.is_on_probation());
+        assert!(!idle.expired(SECOND * 2 + PROBATION_TIME), "it ends once");
+        assert!(
+            Health::on_probation(SECOND).answered(SECOND + PROBATION_TIME),
+            "a first answer that comes late ends it"
+        );
+    }
 }

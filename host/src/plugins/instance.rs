@@ -21,6 +21,8 @@ type Refusal = super::bindings::types::Failure;
 
 /// On the wall a call may take so many times its CPU time: the machine may be busy.
 const WALL_FACTOR: u32 = 20;
+/// A call that has taken so much time of the processor is not a short one.
+const LONG: Duration = Duration::from_millis(1);
 /// What one call may hand over, in bytes.
 const RESULT_BYTES_MAX: usize = 4 * 1024 * 1024;
 const TABLE_ELEMENTS_MAX: usize = 100_000;
@@ -129,24 +131,7 @@ impl Template {
 
     /// An instance that was only started. Its start function runs under the limits of `configure`.
     fn start(&self, limits: PluginLimits, lines: &mut Vec<Line>) -> Result<Instance, Failure> {
-        let memory_max = usize::try_from(limits.memory_mb).unwrap_or(usize::MAX).saturating_mul(1024 * 1024);
-        let mut store = Store::new(
-            self.pre.engine(),
-            Guest {
-                memory_max,
-                memory: 0,
-                meter: Meter::new(),
-                lines: Vec::new(),
-                line_bytes: 0,
-                errors_over: 0,
-                lines_dropped: 0,
-                now_ms: 0,
-                random: 0,
-            },
-        );
-        store.limiter(|guest| guest);
-        store.set_hostcall_fuel(RESULT_BYTES_MAX);
-        store.epoch_deadline_callback(|context| context.data().meter.look().map(|()| UpdateDeadline::Continue(1)));
+        let mut store = store(self.pre.engine(), limits);
         let made = run(&mut store, &self.ticker, limits.configure_ms, |store| {
             let instance = self.pre.instantiate(&mut *store)?;
             let lifecycle = self.lifecycle.load(&mut *store, &instance)?;
@@ -259,6 +244,29 @@ fn words(failure: &super::bindings::types::Failure) -> String {
     }
 }
 
+/// Where one instance lives, with every limit that holds in there.
+fn store(engine: &Engine, limits: PluginLimits) -> Store<Guest> {
+    let memory_max = usize::try_from(limits.memory_mb).unwrap_or(usize::MAX).saturating_mul(1024 * 1024);
+    let mut store = Store::new(
+        engine,
+        Guest {
+            memory_max,
+            memory: 0,
+            meter: Meter::new(),
+            lines: Vec::new(),
+            line_bytes: 0,
+            errors_over: 0,
+            lines_dropped: 0,
+            now_ms: 0,
+            random: 0,
+        },
+    );
+    store.limiter(|guest| guest);
+    store.set_hostcall_fuel(RESULT_BYTES_MAX);
+    store.epoch_deadline_callback(|context| context.data().meter.look().map(|()| UpdateDeadline::Continue(1)));
+    store
+}
+
 /// Runs guest code of a store under `cpu_ms` of CPU time.
 fn run<R>(
     store: &mut Store<Guest>,
@@ -291,8 +299,10 @@ impl Meter {
         if let Some((limit, said)) = passed(used, self.wall_from.elapsed(), self.cpu_max) {
             return Err(Passed::new(limit, said).into());
         }
-        // A call that takes milliseconds lets the short ones go first.
-        std::thread::yield_now();
+        // A call that takes milliseconds lets the short ones go first; a short one that meets a tick does not.
+        if used > LONG {
+            std::thread::yield_now();
+        }
         Ok(())
     }
 }
@@ -409,5 +419,61 @@ mod tests {
         check(51, 60, Some(Limit::CpuTime));
         check(10, 1_001, Some(Limit::WallTime));
         check(51, 1_001, Some(Limit::CpuTime));
+    }
+
+    /// Real code on the real engine: `work` counts down, `wait` calls out for ever.
+    struct Bench {
+        engine: Engine,
+        ticker: Ticker,
+        module: wasmtime::Module,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let engine = super::super::engine::engine().expect("an engine");
+            let text = r#"(module (import "host" "sleep" (func $sleep))
+                (func (export "wait") (param i64) loop $ever call $sleep br $ever end)
+                (func (export "work") (param i64)
+                    loop $more local.get 0 i64.const 1 i64.sub local.tee 0 i64.const 0 i64.ne br_if $more end))"#;
+            let module = wasmtime::Module::new(&engine, wat::parse_str(text).expect("a module")).expect("compiled");
+            Self { ticker: Ticker::start(&engine).expect("a thread"), engine, module }
+        }
+
+        fn run(&self, function: &str, count: i64, cpu_ms: u32) -> Result<(), Failure> {
+            let mut store = store(&self.engine, PluginLimits::default());
+            let mut linker: wasmtime::Linker<Guest> = wasmtime::Linker::new(&self.engine);
+            let sleep = || std::thread::sleep(Duration::from_millis(2));
+            linker.func_wrap("host", "sleep", sleep).expect("linked");
+            run(&mut store, &self.ticker, cpu_ms, |store| {
+                let instance = linker.instantiate(&mut *store, &self.module)?;
+                instance.get_typed_func::<i64, ()>(&mut *store, function)?.call(&mut *store, count)
+            })
+        }
+    }
+
+    #[test]
+    fn a_call_that_takes_no_time_of_the_processor_ends_all_the_same() {
+        let ended = Bench::new().run("wait", 0, 20).expect_err("cut off");
+        assert!(matches!(&ended, Failure::Limit { limit: Limit::WallTime, .. }), "{ended}");
+        assert!(ended.to_string().contains("no answer within 400 ms"), "{ended}");
+    }
+
+    #[test]
+    fn a_machine_that_is_busy_ends_no_call_before_its_time() {
+        let bench = Bench::new();
+        const COUNT: i64 = 20_000_000;
+        let from = thread_cpu_time();
+        bench.run("work", COUNT, 60_000).expect("done");
+        let took = (thread_cpu_time() - from).as_millis();
+        let cpu_ms = u32::try_from(took * 3 + 10).expect("some milliseconds");
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let busy = || while !over.load(std::sync::atomic::Ordering::Relaxed) {};
+            // So many that the call takes longer on the clock than its limit of processor time.
+            (0..8 * super::super::threads::cores()).for_each(|_| drop(scope.spawn(busy)));
+            let ended = bench.run("work", COUNT, cpu_ms);
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(ended.is_ok(), "{ended:?}");
+        });
     }
 }
