@@ -24,6 +24,8 @@ use crate::policy::{
 const FIRST_LOAD_PATIENCE: Duration = Duration::from_secs(30);
 /// A caller looks for its answer so long before it sleeps.
 const AWAKE: Duration = Duration::from_micros(1_000);
+/// Between two looks for an answer: a microsecond or so.
+const PAUSES: u32 = 32;
 /// Beside its own limits: a thread of this room died, or the machine stands still.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -205,7 +207,7 @@ impl Handle {
                     slot.answered(generation.id, now);
                     slot.stats.lock().unwrap_or_else(PoisonError::into_inner).called(cost.took);
                     room.count(slot, "answered");
-                    room.decided::<C>(slot, &generation.identity, &asked, &output, cost.took, about);
+                    room.decided::<C>(slot, &generation, asked, &output, cost.took, about);
                     return Ok(Answered { answer: output, by: Some(generation.identity.clone()) });
                 }
                 Err(failure) => match self.note_failed(slot, &generation, C::EXPORT, &failure).await {
@@ -286,8 +288,12 @@ async fn answer_of<T>(mut answered: oneshot::Receiver<T>, awake: Duration, patie
         match answered.try_recv() {
             Ok(answer) => return Some(answer),
             Err(oneshot::error::TryRecvError::Closed) => return None,
-            // Other tasks of this thread go first.
-            Err(oneshot::error::TryRecvError::Empty) => tokio::task::yield_now().await,
+            Err(oneshot::error::TryRecvError::Empty) => {
+                // What waits leaves the processor's units to who works: the two may be halves of one core.
+                (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                // Other tasks of this thread go first.
+                tokio::task::yield_now().await;
+            }
         }
     }
     tokio::time::timeout(patience, answered).await.ok()?.ok()

@@ -15,7 +15,7 @@ use chela_storage::AppendLog;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::generation::Identity;
+use super::generation::{Generation, Identity};
 use super::instance::Line;
 use crate::bus::Bus;
 use crate::clock::Timestamp;
@@ -44,15 +44,29 @@ pub struct Recorded {
     pub output: Value,
 }
 
+/// A decision on its way to the disk. Its line is made by the recorder's own thread: whoever asked has waited for the answer already.
+pub(super) struct Decision {
+    pub(super) ts: Timestamp,
+    pub(super) export: &'static str,
+    pub(super) digest: String,
+    /// Whose it is, and in which slot.
+    pub(super) by: Arc<Generation>,
+    pub(super) micros: u64,
+    /// Both are JSON already.
+    pub(super) input: Vec<u8>,
+    pub(super) output: Vec<u8>,
+    pub(super) megabytes: u32,
+}
+
 /// A decision without its input and output, which follow it in the line.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Head<'a> {
-    pub(super) ts: Timestamp,
-    pub(super) export: &'a str,
-    pub(super) digest: &'a str,
-    pub(super) component: &'a Identity,
-    pub(super) micros: u64,
+struct Head<'a> {
+    ts: Timestamp,
+    export: &'a str,
+    digest: &'a str,
+    component: &'a Identity,
+    micros: u64,
 }
 
 pub(super) struct Recorder {
@@ -68,6 +82,7 @@ enum Entry {
         lines: Vec<Vec<u8>>,
         bytes_max: u64,
     },
+    Decision(Box<Decision>),
     /// An event that nobody waits for.
     Event(Map<String, Value>),
     /// Answered when everything before it is in the files.
@@ -77,9 +92,10 @@ enum Entry {
 impl Recorder {
     pub(super) fn start(dir: StateDir, bus: Bus) -> std::io::Result<Self> {
         let (sender, entries) = sync_channel(WAITING_MAX);
-        let aside = dir.corrupt_log();
-        let thread =
-            Builder::new().name("chela-plugin-record".into()).spawn(move || write_all(&entries, &aside, &bus))?;
+        let (aside, decisions) = (dir.corrupt_log(), dir.decisions());
+        let thread = Builder::new()
+            .name("chela-plugin-record".into())
+            .spawn(move || write_all(&entries, &decisions, &aside, &bus))?;
         Ok(Self {
             dir,
             sender: Mutex::new(Some(sender)),
@@ -88,20 +104,9 @@ impl Recorder {
         })
     }
 
-    /// Writes a decision down; `input` and `output` are JSON already.
-    pub(super) fn decision(&self, slot: &str, head: &Head<'_>, input: &[u8], output: &[u8], megabytes: u32) {
-        let mut text = serde_json::to_vec(head).expect("a decision is plain JSON");
-        text.pop();
-        text.reserve(input.len() + output.len() + 32);
-        for (name, value) in [(&b",\"input\":"[..], input), (&b",\"output\":"[..], output), (b"}", b"")] {
-            text.extend_from_slice(name);
-            text.extend_from_slice(value);
-        }
-        self.send(Entry::Lines {
-            path: self.decisions_of(slot),
-            lines: vec![text],
-            bytes_max: u64::from(megabytes) << 20,
-        });
+    /// Writes a decision down.
+    pub(super) fn decision(&self, decision: Decision) {
+        self.send(Entry::Decision(Box::new(decision)));
     }
 
     /// Tells of a decision when there is time; a caller does not wait for it.
@@ -156,7 +161,7 @@ impl Recorder {
     }
 
     fn decisions_of(&self, slot: &str) -> PathBuf {
-        self.dir.decisions().join(format!("{}.ndjson", file_stem(slot)))
+        decisions_in(&self.dir.decisions(), slot)
     }
 
     fn log_of(&self, slot: &str) -> PathBuf {
@@ -175,8 +180,12 @@ impl Recorder {
 
 /// The newest decisions of a slot that are in a state directory's files, oldest first; the gateway may be serving meanwhile.
 pub fn recorded(dir: &StateDir, slot: &str, count: usize) -> Vec<Recorded> {
-    let lines = tail(&dir.decisions().join(format!("{}.ndjson", file_stem(slot))), count);
+    let lines = tail(&decisions_in(&dir.decisions(), slot), count);
     lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn decisions_in(decisions: &Path, slot: &str) -> PathBuf {
+    decisions.join(format!("{}.ndjson", file_stem(slot)))
 }
 
 /// A slot's name as part of a file's.
@@ -184,7 +193,7 @@ pub(super) fn file_stem(slot: &str) -> String {
     slot.replace(':', ".")
 }
 
-fn write_all(entries: &Receiver<Entry>, aside: &Path, bus: &Bus) {
+fn write_all(entries: &Receiver<Entry>, decisions: &Path, aside: &Path, bus: &Bus) {
     // After those who answer: of this thread alone, as Linux counts. Where it is refused, writing is as urgent as they are.
     let _ = rustix::process::setpriority_process(None, 10);
     let mut rings: HashMap<PathBuf, Ring> = HashMap::new();
@@ -193,8 +202,8 @@ fn write_all(entries: &Receiver<Entry>, aside: &Path, bus: &Bus) {
         // What comes meanwhile is written with it: being woken and writing for every entry would cost the callers more than the calls.
         std::thread::sleep(GATHER);
         let mut gathered = Gathered::default();
-        gathered.take(first);
-        entries.try_iter().take(WAITING_MAX).for_each(|entry| gathered.take(entry));
+        let all = std::iter::once(first).chain(entries.try_iter().take(WAITING_MAX));
+        all.for_each(|entry| gathered.take(entry, decisions));
         for (path, (lines, bytes_max)) in gathered.lines {
             let written = match rings.get_mut(&path) {
                 Some(ring) => ring.append(&lines, bytes_max, aside),
@@ -228,20 +237,40 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn take(&mut self, entry: Entry) {
+    fn take(&mut self, entry: Entry, decisions: &Path) {
         match entry {
             Entry::Event(event) => self.events.push(event),
             Entry::Flush(done) => self.waiting.push(done),
             Entry::Lines { path, lines, bytes_max } => {
-                let (joined, _) = self.lines.entry(path).or_insert_with(|| (Vec::new(), bytes_max));
-                for line in lines {
-                    if !joined.is_empty() {
+                let joined = self.begun(path, bytes_max);
+                for (at, line) in lines.iter().enumerate() {
+                    if at > 0 {
                         joined.push(b'\n');
                     }
-                    joined.extend_from_slice(&line);
+                    joined.extend_from_slice(line);
+                }
+            }
+            Entry::Decision(decision) => {
+                let Decision { ts, export, digest, by, micros, input, output, megabytes } = &*decision;
+                let joined = self.begun(decisions_in(decisions, &by.slot), u64::from(*megabytes) << 20);
+                let head = Head { ts: *ts, export, digest, component: &by.identity, micros: *micros };
+                serde_json::to_writer(&mut *joined, &head).expect("a decision is plain JSON");
+                // The brace of its end comes after what follows.
+                joined.pop();
+                for part in [&b",\"input\":"[..], input, b",\"output\":", output, b"}"] {
+                    joined.extend_from_slice(part);
                 }
             }
         }
+    }
+
+    /// The lines of a file, with the end of the last one.
+    fn begun(&mut self, path: PathBuf, bytes_max: u64) -> &mut Vec<u8> {
+        let (joined, _) = self.lines.entry(path).or_insert_with(|| (Vec::new(), bytes_max));
+        if !joined.is_empty() {
+            joined.push(b'\n');
+        }
+        joined
     }
 }
 

@@ -12,7 +12,7 @@ use super::ask::{Asked, Lane};
 use super::failure::Failure;
 use super::generation::{Generation, Identity};
 use super::instance::{Line, Surroundings};
-use super::record::{Head, Recorder};
+use super::record::{Decision, Recorder};
 use super::slots::{Slot, SlotName};
 use super::threads::Threads;
 use super::worlds::Call;
@@ -127,8 +127,8 @@ impl Room {
     pub(super) fn decided<C: Call>(
         &self,
         slot: &Slot,
-        plugin: &Identity,
-        asked: &Asked,
+        by: &Arc<Generation>,
+        asked: Asked,
         output: &C::Output,
         took: Duration,
         about: &About,
@@ -140,9 +140,9 @@ impl Room {
         let sampled = self.is_sampled();
         if notable || sampled {
             let facts = json!({
-                "export": C::EXPORT, "plugin": plugin, "digest": asked.digest, "answer": output, "micros": micros,
+                "export": C::EXPORT, "plugin": by.identity, "digest": asked.digest, "answer": output, "micros": micros,
                 "taskId": about.task, "jobId": about.job, "workSessionId": about.work_session, "agent": about.agent,
-            "layer": about.layer,
+                "layer": about.layer,
             });
             let facts = bus_data(&slot.name.to_string(), facts);
             match notable {
@@ -153,10 +153,16 @@ impl Room {
         }
         // A log read anew must not push what was asked lately out of the record.
         if decisions.record == Switch::On && (asked.lane == Lane::Now || sampled) {
-            let output = serde_json::to_vec(output).expect("an answer is plain JSON");
-            let (ts, digest) = (self.clock.now(), asked.digest.as_str());
-            let head = Head { ts, export: C::EXPORT, digest, component: plugin, micros };
-            self.recorder.decision(&slot.name.to_string(), &head, &asked.input, &output, decisions.megabytes);
+            self.recorder.decision(Decision {
+                ts: self.clock.now(),
+                export: C::EXPORT,
+                digest: asked.digest,
+                by: by.clone(),
+                micros,
+                input: asked.input,
+                output: serde_json::to_vec(output).expect("an answer is plain JSON"),
+                megabytes: decisions.megabytes,
+            });
         }
     }
 
