@@ -42,7 +42,10 @@ pub fn run(area: Area, json: bool) -> Result<()> {
         println!("{figures}");
     } else {
         for (name, value) in figures.as_object().into_iter().flatten() {
-            println!("{name:<28} {value}");
+            match value.as_object() {
+                Some(of) => of.iter().for_each(|(inner, value)| println!("{:<28} {value}", format!("{name}.{inner}"))),
+                None => println!("{name:<28} {value}"),
+            }
         }
     }
     Ok(())

@@ -4,6 +4,7 @@ mod continuation;
 mod events;
 mod gateway;
 mod jobs;
+mod languages;
 mod plugins;
 mod tasks;
 mod traffic;
@@ -24,6 +25,8 @@ fn main() -> Result<()> {
         Some("jobs") => jobs::run(&binary)?,
         Some("continuation") => continuation::run(&binary)?,
         Some("traffic") => traffic::run(&binary)?,
+        // Here the third argument is a file that names what was built.
+        Some("languages") => languages::run(&binary, &guests.context("usage: chela-bench languages BINARY PROJECTS")?)?,
         // Here the second argument is an address.
         Some("hold") => {
             let (token, count) = (guests.context("a token")?, arguments.next().context("a count")?);
