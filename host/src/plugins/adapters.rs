@@ -1,6 +1,7 @@
 //! Adapters of channels: one instance each, with a state. Calls run on threads of their own, one at a time for each adapter.
 //! Keeps true: an instance that was cut off is never called again; a new version takes over only when whoever holds the old one agrees.
 
+pub(super) mod trial;
 mod words;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

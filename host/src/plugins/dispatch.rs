@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::adapters::trial;
 use super::failure::Failure;
 use super::instance::{Instance, Surroundings};
 use super::worlds::{BeforeToolCall, Call, Categories, Instructions, Next, Roles};
@@ -20,12 +22,13 @@ pub enum Error {
 }
 
 /// Every function with its world.
-pub const EXPORTS: [(&str, World); 5] = [
+pub const EXPORTS: [(&str, World); 6] = [
     (Roles::EXPORT, Roles::WORLD),
     (Categories::EXPORT, Categories::WORLD),
     (BeforeToolCall::EXPORT, BeforeToolCall::WORLD),
     (Instructions::EXPORT, Instructions::WORLD),
     (Next::EXPORT, Next::WORLD),
+    (trial::EXPORT, World::Channel),
 ];
 
 pub(super) fn call(
@@ -40,12 +43,13 @@ pub(super) fn call(
         BeforeToolCall::EXPORT => one::<BeforeToolCall>(instance, input, around),
         Instructions::EXPORT => one::<Instructions>(instance, input, around),
         Next::EXPORT => one::<Next>(instance, input, around),
+        trial::EXPORT => Ok(trial::call(instance, &trial::told(input)?, around)?),
         other => Err(Error::NoSuchExport { given: other.chars().take(80).collect() }),
     }
 }
 
 fn one<C: Call>(instance: &mut Instance, input: &Value, around: &Surroundings) -> Result<Value, Error> {
-    let output = instance.call::<C>(&read::<C>(input)?, around)?;
+    let output = instance.call::<C>(&read(C::EXPORT, input)?, around)?;
     Ok(serde_json::to_value(output).expect("an answer is plain JSON"))
 }
 
@@ -63,6 +67,7 @@ pub(super) fn time(
         BeforeToolCall::EXPORT => time_one::<BeforeToolCall>(instance, input, around, count),
         Instructions::EXPORT => time_one::<Instructions>(instance, input, around, count),
         Next::EXPORT => time_one::<Next>(instance, input, around, count),
+        trial::EXPORT => Ok(trial::time(instance, &trial::told(input)?, around, count)?),
         other => Err(Error::NoSuchExport { given: other.chars().take(80).collect() }),
     }
 }
@@ -73,7 +78,7 @@ fn time_one<C: Call>(
     around: &Surroundings,
     count: usize,
 ) -> Result<Vec<Duration>, Error> {
-    let input = read::<C>(input)?;
+    let input = read(C::EXPORT, input)?;
     let mut took = Vec::with_capacity(count);
     for _ in 0..count {
         let from = Instant::now();
@@ -86,19 +91,20 @@ fn time_one<C: Call>(
 /// Whether a function takes such an input.
 pub(super) fn check(export: &str, input: &Value) -> Result<(), Error> {
     match export {
-        Roles::EXPORT => read::<Roles>(input).map(drop),
-        Categories::EXPORT => read::<Categories>(input).map(drop),
-        BeforeToolCall::EXPORT => read::<BeforeToolCall>(input).map(drop),
-        Instructions::EXPORT => read::<Instructions>(input).map(drop),
-        Next::EXPORT => read::<Next>(input).map(drop),
+        Roles::EXPORT => read::<<Roles as Call>::Input>(Roles::EXPORT, input).map(drop),
+        Categories::EXPORT => read::<<Categories as Call>::Input>(Categories::EXPORT, input).map(drop),
+        BeforeToolCall::EXPORT => read::<<BeforeToolCall as Call>::Input>(BeforeToolCall::EXPORT, input).map(drop),
+        Instructions::EXPORT => read::<<Instructions as Call>::Input>(Instructions::EXPORT, input).map(drop),
+        Next::EXPORT => read::<<Next as Call>::Input>(Next::EXPORT, input).map(drop),
+        trial::EXPORT => trial::told(input).map(drop),
         other => Err(Error::NoSuchExport { given: other.chars().take(80).collect() }),
     }
 }
 
-fn read<C: Call>(input: &Value) -> Result<C::Input, Error> {
+pub(super) fn read<T: DeserializeOwned>(export: &str, input: &Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(input).map_err(|error| {
         let (path, said) = (error.path().to_string(), error.inner().to_string());
         let said = if path == "." { said } else { format!("at {path}: {said}") };
-        Error::Input { export: C::EXPORT.into(), said }
+        Error::Input { export: export.into(), said }
     })
 }

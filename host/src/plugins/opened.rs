@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
+use super::adapters::trial;
 use super::dispatch;
 use super::error::Error;
 use super::generation::{Generation, Identity};
@@ -63,6 +64,12 @@ impl Running {
             Value::Array(mut list) if single => list.pop().unwrap_or(Value::Null),
             answer => answer,
         })
+    }
+
+    /// One call of an adapter, of which a part comes before a restart: `self` takes the earlier calls, `next` goes on from its state.
+    pub fn call_restored(&mut self, next: &mut Self, input: &Value) -> Result<Value, dispatch::Error> {
+        let told = trial::told(input)?;
+        Ok(trial::call_restored(&mut self.instance, &mut next.instance, &told, &around(input))?)
     }
 
     /// What was recorded, asked again in its own time and with its own chance.
