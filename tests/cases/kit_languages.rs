@@ -125,7 +125,8 @@ fn passes_and_serves(dir: &TestDir, project: &Path, slot: &str) {
 fn block(language: &str, at: usize) -> String {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plugin-authoring.md");
     let guide = fs::read_to_string(guide).expect("readable");
-    let mut blocks = guide.split(&format!("```{language}\n")).skip(1);
+    let fence = format!("```{language}\n");
+    let mut blocks = guide.split(&fence).skip(1);
     blocks.nth(at).and_then(|rest| rest.split("```").next()).expect("a block of the language").to_owned()
 }
 
