@@ -227,7 +227,7 @@ fn hostile_keys_do_not_leave_the_comment_they_stand_in_and_lists_have_an_end() {
 #[test]
 fn no_text_makes_it_panic_and_what_it_takes_is_a_good_configuration() {
     const CASES: u32 = 5_000;
-    let good = include_str!("../../../../tests/fixtures/old-system/openclaw.json");
+    let good = include_str!("../../../../../tests/fixtures/old-system/openclaw.json");
     let pieces =
         ["{", "}", "[", "]", ",", ":", "\"", "null", "-1", "1e999", "7", "true", "\"${X}\"", "\"\"", "[]", "{}"];
     let mut seed = 11_u64;

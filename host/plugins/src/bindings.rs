@@ -12,7 +12,7 @@ wasmtime::component::bindgen!({
             export chela:channel/adapter@0.1.0-dev;
         }
     ",
-    path: ["../wit/policy", "../wit/channel"],
+    path: ["../../wit/policy", "../../wit/channel"],
     world: "chela:host/every",
     // What is asked is lent to the component, not copied for it first.
     ownership: Borrowing { duplicate_if_necessary: true },

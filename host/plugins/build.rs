@@ -27,7 +27,7 @@ fn main() {
 
 /// Every directory of `plugins` is a default component, but for the kit that they share and those whose manifest says `builtin = false`.
 fn guests() -> Vec<String> {
-    let folder = Path::new("../plugins");
+    let folder = Path::new("../../plugins");
     println!("cargo::rerun-if-changed={}", folder.display());
     let entries = fs::read_dir(folder).expect("plugins is a directory of the repository");
     let names = entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned());

@@ -32,6 +32,8 @@ mod workbench;
 mod wasi;
 mod worlds;
 
+use chela_machinery::{bus, metrics, settings, watch};
+use chela_words::{clock, config, event, layout, policy};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -47,7 +49,6 @@ use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::layout::StateDir;
 use crate::metrics::Metrics;
-use crate::settings;
 use crate::watch::Watcher;
 use loader::{Command, Loader, Request};
 use room::Room;
