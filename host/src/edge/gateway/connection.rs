@@ -27,6 +27,7 @@ use super::{BEFORE_CONNECT_BYTES_MAX, Connected};
 use crate::bus::{Delivery, Subscription};
 use crate::feed::{Audience, Heard, Listener};
 use crate::id;
+use crate::settings::Settings;
 
 /// How long a client may take to say who it is.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
@@ -59,10 +60,10 @@ pub(super) async fn serve(context: Context, upgraded: Upgraded, limits: WebSocke
     let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(limits)).await;
     let end = match come_in(&context, &mut socket, &allowance, client, page).await {
         Err(end) => end,
-        Ok((id, granted)) => {
+        Ok(came) => {
             allowance.lift();
             let mut phase = context.phase.clone();
-            let served = Connection::new(&context, &mut socket, id, granted, client).serve();
+            let served = Connection::new(&context, &mut socket, came, client).serve();
             tokio::select! {
                 end = served => end,
                 () = follow::stopping(&mut phase) => {
@@ -96,6 +97,13 @@ async fn close(socket: &mut Socket, code: CloseCode, reason: &str) {
     let _ = tokio::time::timeout(GOODBYE, goodbye).await;
 }
 
+/// Who has come in, under which number and which settings.
+struct Came {
+    id: Uuid,
+    granted: Granted,
+    settings: Arc<Settings>,
+}
+
 /// From the challenge to a good `connect`.
 async fn come_in(
     context: &Context,
@@ -103,7 +111,7 @@ async fn come_in(
     allowance: &Allowance,
     client: Client,
     page: bool,
-) -> Result<(Uuid, Granted), End> {
+) -> Result<Came, End> {
     let now = context.clock.now();
     let nonce = id::fresh(now).to_string();
     let challenge = json!({ "nonce": nonce, "ts": now });
@@ -125,7 +133,7 @@ async fn come_in(
             let connection = id::fresh(now);
             let answer = Response::new(id, Ok(hello(context, &granted, connection)));
             send(socket, Message::text(text_of(&answer))).await?;
-            Ok((connection, granted))
+            Ok(Came { id: connection, granted, settings })
         }
         Err(denied) => {
             if denied.wrong_secret && !client.is_local() {
@@ -182,6 +190,9 @@ struct Connection<'a> {
     context: &'a Context,
     socket: &'a mut Socket,
     caller: Caller,
+    /// The name of its token, and the settings in which that was last looked up.
+    holder: String,
+    settings: Arc<Settings>,
     connected: Arc<Connected>,
     listener: Listener,
     log: Option<Subscription>,
@@ -195,7 +206,8 @@ struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    fn new(context: &'a Context, socket: &'a mut Socket, id: Uuid, granted: Granted, client: Client) -> Self {
+    fn new(context: &'a Context, socket: &'a mut Socket, came: Came, client: Client) -> Self {
+        let Came { id, granted, settings } = came;
         let present = context.presence.come(id, &granted, context.clock.now());
         let connected = Arc::new(Connected::new(granted.connect.caps));
         let caller =
@@ -205,6 +217,8 @@ impl<'a> Connection<'a> {
             context,
             socket,
             caller,
+            holder: granted.holder,
+            settings,
             connected,
             listener,
             log: None,
@@ -269,11 +283,28 @@ impl<'a> Connection<'a> {
         }
     }
 
+    /// Ends a connection whose token was taken away, or given another scope.
+    fn check_token(&mut self) -> Result<(), End> {
+        let settings = self.context.settings.current();
+        if Arc::ptr_eq(&settings, &self.settings) {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.settings, settings);
+        match self.settings.tokens.keeps(&before.tokens, &self.holder) {
+            true => Ok(()),
+            false => {
+                let said = "unauthorized: the token of this connection is another one now; connect anew";
+                Err(End::Close(CloseCode::Policy, said.into()))
+            }
+        }
+    }
+
     /// A frame came in: it is answered, or its request is under way.
     async fn take(&mut self, bytes: &[u8]) -> Result<(), End> {
+        self.check_token()?;
         let context = self.context;
         let decoded = api::decode(bytes);
-        let limits = &context.settings.current().config.limits;
+        let limits = &self.settings.config.limits;
         let quota = limiter::requests_quota(limits);
         if let Err(wait) = context.limiters.requests.take(self.caller.client.0.ip(), quota, context.clock.elapsed()) {
             context.metrics.refused("rate");
@@ -334,6 +365,7 @@ impl<'a> Connection<'a> {
             }
             Heard::End => return Err(End::Close(CloseCode::Restart, "service restart".into())),
         };
+        self.check_token()?;
         let reads = self.caller.scope.is_some();
         let hears = match told.audience {
             Audience::Everyone => true,
