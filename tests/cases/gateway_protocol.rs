@@ -299,10 +299,20 @@ fn a_connection_ends_with_its_token() {
     let mut watching = dial(&host);
     host.block_on(watching.request("connect", connect_params(eye))).expect("comes in");
     let mut owner = host.connect();
+    let bearer = format!("Bearer {eye}");
+    let address = host.address(Port::Monitor);
+    let mut following =
+        host.block_on(WebSocket::connect(address, "/ws", &[("authorization", &bearer)])).expect("a follower");
     host.dir.edit_config(|config| config["gateway"]["auth"]["tokens"] = json!({}));
     host.call("config.reload", json!({})).expect("read");
     let (said, code, why) = rest(&host, &mut watching);
     assert_eq!((said.len(), code), (0, Some(1008)), "{why}");
     assert!(why.contains("the token of this connection"), "{why}");
     assert!(owner.request("health", json!({})).is_ok(), "others stay");
+    while host.block_on(following.next()).is_some() {}
+    assert!(
+        following.closed().is_some_and(|why| why.contains("the token of this follower")),
+        "{:?}",
+        following.closed()
+    );
 }

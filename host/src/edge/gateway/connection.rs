@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
 use uuid::Uuid;
 
 use super::super::frame::{self, ErrorShape, Request, Response};
-use super::super::guard::Client;
+use super::super::guard::{Client, token_lost};
 use super::super::limiter::{self, WRONG_TOKENS};
 use super::super::table::{Caller, Payload, Reply};
 use super::super::{Context, api, follow};
@@ -37,6 +37,7 @@ const REQUESTS_MAX: usize = 512;
 const ROUND: usize = 64;
 /// How long a close waits for the other side's.
 const GOODBYE: Duration = Duration::from_secs(1);
+const TOKEN_LOST: &str = "unauthorized: the token of this connection is another one now; connect anew";
 const TOO_MUCH: &str = "more than 65536 bytes before connect";
 /// The protocol's bound on the reason of a close.
 pub(super) const REASON_BYTES_MAX: usize = 123;
@@ -60,12 +61,14 @@ pub(super) async fn serve(context: Context, upgraded: Upgraded, limits: WebSocke
     let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(limits)).await;
     let end = match come_in(&context, &mut socket, &allowance, client, page).await {
         Err(end) => end,
-        Ok(came) => {
+        Ok(Came { id, granted, settings }) => {
             allowance.lift();
             let mut phase = context.phase.clone();
-            let served = Connection::new(&context, &mut socket, came, client).serve();
+            let holder = granted.holder.clone();
+            let served = Connection::new(&context, &mut socket, id, granted, client).serve();
             tokio::select! {
                 end = served => end,
+                () = token_lost(&context, &settings, Some(&holder)) => End::Close(CloseCode::Policy, TOKEN_LOST.into()),
                 () = follow::stopping(&mut phase) => {
                     let stopping = frame::event("shutdown", r#"{"reason":"gateway stopping"}"#, None);
                     // A client that does not take it any more learns it from the close.
@@ -190,9 +193,6 @@ struct Connection<'a> {
     context: &'a Context,
     socket: &'a mut Socket,
     caller: Caller,
-    /// The name of its token, and the settings in which that was last looked up.
-    holder: String,
-    settings: Arc<Settings>,
     connected: Arc<Connected>,
     listener: Listener,
     log: Option<Subscription>,
@@ -206,8 +206,7 @@ struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    fn new(context: &'a Context, socket: &'a mut Socket, came: Came, client: Client) -> Self {
-        let Came { id, granted, settings } = came;
+    fn new(context: &'a Context, socket: &'a mut Socket, id: Uuid, granted: Granted, client: Client) -> Self {
         let present = context.presence.come(id, &granted, context.clock.now());
         let connected = Arc::new(Connected::new(granted.connect.caps));
         let caller =
@@ -217,8 +216,6 @@ impl<'a> Connection<'a> {
             context,
             socket,
             caller,
-            holder: granted.holder,
-            settings,
             connected,
             listener,
             log: None,
@@ -283,28 +280,11 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Ends a connection whose token was taken away, or given another scope.
-    fn check_token(&mut self) -> Result<(), End> {
-        let settings = self.context.settings.current();
-        if Arc::ptr_eq(&settings, &self.settings) {
-            return Ok(());
-        }
-        let before = std::mem::replace(&mut self.settings, settings);
-        match self.settings.tokens.keeps(&before.tokens, &self.holder) {
-            true => Ok(()),
-            false => {
-                let said = "unauthorized: the token of this connection is another one now; connect anew";
-                Err(End::Close(CloseCode::Policy, said.into()))
-            }
-        }
-    }
-
     /// A frame came in: it is answered, or its request is under way.
     async fn take(&mut self, bytes: &[u8]) -> Result<(), End> {
-        self.check_token()?;
         let context = self.context;
         let decoded = api::decode(bytes);
-        let limits = &self.settings.config.limits;
+        let limits = &context.settings.current().config.limits;
         let quota = limiter::requests_quota(limits);
         if let Err(wait) = context.limiters.requests.take(self.caller.client.0.ip(), quota, context.clock.elapsed()) {
             context.metrics.refused("rate");
@@ -365,7 +345,6 @@ impl<'a> Connection<'a> {
             }
             Heard::End => return Err(End::Close(CloseCode::Restart, "service restart".into())),
         };
-        self.check_token()?;
         let reads = self.caller.scope.is_some();
         let hears = match told.audience {
             Audience::Everyone => true,
