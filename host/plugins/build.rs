@@ -1,7 +1,12 @@
-//! Puts the default components, which `cargo xtask` leaves in `target/components`, into the binary.
+//! Puts the default components, which `cargo xtask` leaves in `target/components`, into the binary; packed, unless every start reads them.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
+
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+/// What a new deployment has in its slots.
+const READ_AT_EVERY_START: [&str; 3] = ["continuation", "rules", "stop-guard"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -11,7 +16,11 @@ fn main() {
         match find(&out, &name) {
             Some(path) => {
                 println!("cargo::rerun-if-changed={}", path.display());
-                rows.push_str(&format!("    ({name:?}, include_bytes!({path:?})),\n"));
+                let (kind, path) = match READ_AT_EVERY_START.contains(&name.as_str()) {
+                    true => ("Plain", path),
+                    false => ("Packed", packed(&out, &name, &path)),
+                };
+                rows.push_str(&format!("    ({name:?}, Held::{kind}(include_bytes!({path:?}))),\n"));
             }
             None => {
                 println!(
@@ -21,7 +30,7 @@ fn main() {
             }
         }
     }
-    let table = format!("pub(super) static BUILTIN: &[(&str, &[u8])] = &[\n{rows}];\n");
+    let table = format!("pub(super) static BUILTIN: &[(&str, Held)] = &[\n{rows}];\n");
     fs::write(out.join("builtin.rs"), table).expect("OUT_DIR is writable");
 }
 
@@ -44,4 +53,11 @@ fn is_builtin(plugin: &Path) -> bool {
 /// The target directory is some levels above OUT_DIR, however it is named.
 fn find(out: &Path, name: &str) -> Option<PathBuf> {
     out.ancestors().map(|dir| dir.join("components").join(format!("{name}.wasm"))).find(|path| path.is_file())
+}
+
+fn packed(out: &Path, name: &str, path: &Path) -> PathBuf {
+    let bytes = fs::read(path).expect("the component is readable");
+    let packed = out.join(format!("{name}.wasm.zst"));
+    fs::write(&packed, compress_to_vec(bytes.as_slice(), CompressionLevel::Fastest)).expect("OUT_DIR is writable");
+    packed
 }

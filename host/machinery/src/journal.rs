@@ -48,6 +48,11 @@ impl Opened {
         Ok(Self { journal, path })
     }
 
+    /// Whether nothing was ever committed to it.
+    pub fn is_new(&self) -> bool {
+        self.journal.seq() == 0
+    }
+
     /// Every live record of a kind, in the order of their last change.
     pub fn records(&self, kind: &str) -> Result<Vec<Record>, Error> {
         let records: Result<Vec<Record>, journal::Error> = self.journal.records(kind).collect();

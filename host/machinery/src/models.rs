@@ -36,6 +36,13 @@ pub struct Chosen {
     pub model: Model,
 }
 
+impl Chosen {
+    /// Whether it is the same model of the same provider.
+    pub fn is(&self, other: &Self) -> bool {
+        self.model == other.model && self.provider_name == other.provider_name
+    }
+}
+
 /// The models for an agent, the one to ask first and then those to fall back to. `wanted` stands over what is configured.
 pub fn choose(config: &Config, agent: &Agent, wanted: Option<&ModelRef>) -> Result<Vec<Chosen>, Error> {
     let agents = &config.agents;

@@ -25,7 +25,7 @@ use crate::watch::Watcher;
 
 pub use adopt::{Adopted, Adoption, read_old};
 pub use file::{check, create, edit, load, make_workspaces, owner_token};
-pub use secrets::{Principal, Tokens, fault as token_fault, secret_text};
+pub use secrets::{Principal, Seal, Tokens, fault as token_fault, secret_text};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

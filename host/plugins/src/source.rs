@@ -12,7 +12,30 @@ use rustix::fs::OFlags;
 use super::signature::FILE_BYTES_MAX;
 
 mod builtin {
+    use super::Held;
+
     include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
+}
+
+/// A component as the binary holds it.
+#[derive(Clone, Copy)]
+enum Held {
+    Plain(&'static [u8]),
+    /// As a Zstandard frame.
+    Packed(&'static [u8]),
+}
+
+impl Held {
+    fn bytes(self) -> std::io::Result<Bytes> {
+        let packed = match self {
+            Self::Plain(bytes) => return Ok(Bytes::from_static(bytes)),
+            Self::Packed(packed) => packed,
+        };
+        let mut bytes = Vec::new();
+        let mut unpacking = ruzstd::decoding::StreamingDecoder::new(packed).map_err(std::io::Error::other)?;
+        unpacking.read_to_end(&mut bytes)?;
+        Ok(bytes.into())
+    }
 }
 
 /// No configuration may allow a larger file.
@@ -75,6 +98,8 @@ pub(super) fn hash(bytes: &[u8]) -> String {
 pub enum Error {
     #[error("no component named {name:?} is built in; there is {known}")]
     NotBuiltIn { name: String, known: String },
+    #[error("the component builtin:{name} cannot be unpacked ({cause}); the binary is damaged, install it again")]
+    Packed { name: String, cause: std::io::Error },
     #[error("cannot read {} ({cause})", path.display())]
     Read { path: PathBuf, cause: std::io::Error },
     #[error("{} is larger than {limit} bytes; raise `plugins.fileBytes` if it should be", path.display())]
@@ -112,7 +137,7 @@ fn read(source: &Source, limit: u64) -> Result<Bytes, Error> {
             let found = builtin::BUILTIN.iter().find(|(known, _)| known == name);
             let known = || builtin_names().map(|name| format!("builtin:{name}")).collect::<Vec<_>>().join(", ");
             let found = found.ok_or_else(|| Error::NotBuiltIn { name: name.clone(), known: known() })?;
-            Ok(Bytes::from_static(found.1))
+            found.1.bytes().map_err(|cause| Error::Packed { name: name.clone(), cause })
         }
         Source::File(path) => read_file(path, limit).map(Into::into),
     }

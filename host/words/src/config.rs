@@ -45,7 +45,7 @@ pub use parse::{Problems, json5_value, parse};
 pub use plugins::{Binding, Decisions, Guard, OnFailure, PluginLimits, Plugins, Signatures, Switch};
 pub use secret::{REDACTED, Secret};
 pub use starter::{Starter, StarterProvider, StarterTeam, starter};
-pub use tools::{HttpFetch, ReachableHost, Tools};
+pub use tools::{HttpFetch, ReachableHost, TOOL_NAMES, Tools};
 
 /// A configuration larger than this is refused unread.
 pub const BYTES_MAX: u64 = 1024 * 1024;

@@ -105,18 +105,21 @@ impl Schema {
     }
 }
 
+/// The word that was probably meant, if one is near enough.
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    known
+        .map(|candidate| (strsim::normalized_damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
+        .filter(|(likeness, _)| *likeness > 0.6)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
 fn unknown_key(path: &str, key: &str, known: &[String]) -> Problem {
     let key: String = key.chars().take(80).collect();
     let place = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-    let nearest = known
-        .iter()
-        .map(|candidate| {
-            (strsim::normalized_damerau_levenshtein(&key.to_lowercase(), &candidate.to_lowercase()), candidate)
-        })
-        .filter(|(likeness, _)| *likeness > 0.6)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    let message = match nearest {
-        Some((_, candidate)) => format!("unknown key `{key}`; did you mean `{candidate}`?"),
+    let message = match nearest(&key, known.iter().map(String::as_str)) {
+        Some(candidate) => format!("unknown key `{key}`; did you mean `{candidate}`?"),
         None if known.is_empty() => format!("unknown key `{key}`; no keys are taken here"),
         None => format!("unknown key `{key}`; the keys here are {}", list(known)),
     };

@@ -25,6 +25,24 @@ pub struct Principal {
     pub scope: Scope,
 }
 
+/// What a seal is for: one of one kind is none of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seal {
+    /// A browser that has signed in.
+    Browser,
+    /// A device that comes back.
+    Device,
+}
+
+impl Seal {
+    fn context(self) -> &'static str {
+        match self {
+            Self::Browser => "chela 2026 sign-in of a browser",
+            Self::Device => "chela 2026-11 device tokens",
+        }
+    }
+}
+
 /// Every token that opens the gateway.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tokens {
@@ -68,11 +86,23 @@ impl Tokens {
         found.cloned()
     }
 
-    /// What only we, and whoever holds the token of `name`, can make of a text; and whose that is.
-    pub fn seal(&self, name: &str, text: &str) -> Option<(Principal, blake3::Hash)> {
+    /// What only we, and whoever holds the token of `name`, can make of a text for this use; and whose that is.
+    pub fn seal(&self, seal: Seal, name: &str, text: &str) -> Option<(Principal, blake3::Hash)> {
         let (principal, token) = self.list.iter().find(|(principal, _)| principal.name == name)?;
-        let key = blake3::derive_key("chela 2026 sign-in of a browser", token.as_bytes());
+        let key = blake3::derive_key(seal.context(), token.as_bytes());
         Some((principal.clone(), blake3::keyed_hash(&key, text.as_bytes())))
+    }
+
+    /// Whether `name` still has the token and the scope that it had in `before`.
+    pub fn keeps(&self, before: &Self, name: &str) -> bool {
+        let of = |tokens: &Self| tokens.list.iter().position(|(principal, _)| principal.name == name);
+        match (of(self), of(before)) {
+            // Fingerprints compare in constant time.
+            (Some(now), Some(then)) => {
+                self.fingerprints[now] == before.fingerprints[then] && self.list[now].0 == before.list[then].0
+            }
+            _ => false,
+        }
     }
 
     /// The name of who holds the owner's token.

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentA2a, Config, ModelRef, RunLimits};
+use super::{AgentA2a, Config, ModelRef, RunLimits, tools};
 use crate::id::AgentId;
 use crate::layout;
 use crate::schema::Problem;
@@ -209,6 +209,11 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
                 add("orchestrator", "there are several orchestrators; name the one it works for".into());
             }
             _ => {}
+        }
+        for (nth, name) in agent.tools.iter().flatten().enumerate() {
+            if let Some(fault) = tools::name_fault(name) {
+                add(&format!("tools[{nth}]"), fault);
+            }
         }
         let inside = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
         if agent.instructions.as_deref().is_some_and(|path| !inside(path)) {

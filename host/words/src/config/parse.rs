@@ -166,6 +166,15 @@ mod tests {
             "{ agents: { list: [{ id: 'Not An Id' }] } }",
             &["agents.list[0].id: use 1 to 64 of a-z, 0-9, `_` and `-`, starting with a letter or digit"],
         );
+        check("{ agents: { list: [{ id: 'a', tools: ['task_*', 'files_read', '*'] }] } }", &[]);
+        check(
+            "{ agents: { list: [{ id: 'a', tools: ['file_read', 'shell', 'tsk_*', 'task_start'] }] } }",
+            &[
+                "agents.list[0].tools[0]: there is no tool `file_read`; did you mean `files_read`?",
+                "agents.list[0].tools[1]: there is no tool `shell`; `tools.catalog` lists them",
+                "agents.list[0].tools[2]: there is no tool `tsk_*`; `tools.catalog` lists them",
+            ],
+        );
     }
 
     #[test]

@@ -4,6 +4,55 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::a2a::AgentToAgent;
+use crate::schema;
+
+/// The tools that an agent may be allowed to call; `tools` holds itself to this list.
+pub const TOOL_NAMES: [&str; 31] = [
+    "task_start",
+    "task_update",
+    "task_complete",
+    "task_cancel",
+    "task_block",
+    "task_resume",
+    "task_approve",
+    "task_list",
+    "task_status",
+    "task_backlog_add",
+    "task_backlog_pick",
+    "plan_submit",
+    "plan_approve",
+    "plan_reject",
+    "milestone_list",
+    "milestone_create",
+    "milestone_update",
+    "milestone_item_add",
+    "milestone_item_set",
+    "todo_list",
+    "todo_add",
+    "todo_set",
+    "files_read",
+    "files_write",
+    "files_list",
+    "sessions_send",
+    "sessions_spawn",
+    "sessions_list",
+    "sessions_history",
+    "http_fetch",
+    "ask_human",
+];
+
+/// What is wrong with the name of a tool, or the beginning of some with `*`; none if it means something.
+pub(super) fn name_fault(pattern: &str) -> Option<String> {
+    let fits = match pattern.strip_suffix('*') {
+        Some(beginning) => TOOL_NAMES.iter().any(|name| name.starts_with(beginning)),
+        None => TOOL_NAMES.contains(&pattern),
+    };
+    let shown: String = pattern.chars().take(80).collect();
+    (!fits).then(|| match schema::nearest(pattern.trim_end_matches('*'), TOOL_NAMES.into_iter()) {
+        Some(near) => format!("there is no tool `{shown}`; did you mean `{near}`?"),
+        None => format!("there is no tool `{shown}`; `tools.catalog` lists them"),
+    })
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
