@@ -78,6 +78,13 @@ pub enum Aftermath {
     Quarantined,
 }
 
+/// What an adapter came to.
+pub struct Answered {
+    pub outputs: Vec<Output>,
+    /// All that the next instance must know, where it is to be kept now.
+    pub state: Option<State>,
+}
+
 /// An instance with a state.
 pub struct Adapter {
     room: Arc<Room>,
@@ -247,6 +254,14 @@ impl Handle {
     }
 }
 
+fn check_state(state: &State) -> Result<(), Failure> {
+    if state.bytes.len() > STATE_BYTES_MAX || state.schema.len() > SCHEMA_BYTES_MAX {
+        let said = format!("its state has {} bytes, and {STATE_BYTES_MAX} are allowed", state.bytes.len());
+        return Err(Failure::Invalid { said });
+    }
+    Ok(())
+}
+
 fn failure_of(unmade: Unmade) -> Failure {
     match unmade {
         Unmade::Failed(failure) => failure,
@@ -267,28 +282,33 @@ impl Adapter {
         slot.is_some_and(|slot| slot.is_on_probation(self.version.id()))
     }
 
-    /// Tells it what happened. After a failure it is of no use any more.
-    pub async fn handle(&mut self, inputs: Vec<Input>, seed: u64) -> Result<Vec<Output>, Failure> {
+    /// Tells it what happened; its state comes along if it says `checkpoint`, or in any case. After a failure it is of no use any more.
+    pub async fn handle(&mut self, inputs: Vec<Input>, seed: u64, in_any_case: bool) -> Result<Answered, Failure> {
         let mut around = self.room.surroundings("");
         around.seed = seed;
         let from = Instant::now();
-        let outputs = self.call(around, move |instance, around| words::handle(instance, &inputs, around)).await?;
+        // Both in one go: a hop between threads takes longer than most calls.
+        let code = move |instance: &mut Instance, around: &Surroundings| -> Result<Answered, Failure> {
+            let outputs = words::handle(instance, &inputs, around)?;
+            let keeps = in_any_case || outputs.contains(&Output::Checkpoint);
+            let state = if keeps { Some(words::snapshot(instance, around)?) } else { None };
+            Ok(Answered { outputs, state })
+        };
+        let answered = self.call(around, code).await?;
+        answered.state.as_ref().map_or(Ok(()), check_state)?;
         if let Some(slot) = self.room.slot(&SlotName::Channel(self.channel.clone())) {
             slot.answered(self.version.id(), self.room.clock.elapsed());
             slot.stats.lock().unwrap_or_else(PoisonError::into_inner).called(from.elapsed());
             self.room.count(&slot, "answered");
         }
-        Ok(outputs)
+        Ok(answered)
     }
 
     /// All that the next instance must know.
     pub async fn snapshot(&mut self) -> Result<State, Failure> {
         let around = self.room.surroundings("");
         let state = self.call(around, words::snapshot).await?;
-        if state.bytes.len() > STATE_BYTES_MAX || state.schema.len() > SCHEMA_BYTES_MAX {
-            let said = format!("its state has {} bytes, and {STATE_BYTES_MAX} are allowed", state.bytes.len());
-            return Err(Failure::Invalid { said });
-        }
+        check_state(&state)?;
         Ok(state)
     }
 

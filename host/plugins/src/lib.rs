@@ -53,7 +53,7 @@ use crate::watch::Watcher;
 use loader::{Command, Loader, Request};
 use room::Room;
 
-pub use adapters::{Adapter, Aftermath, Handover, Version};
+pub use adapters::{Adapter, Aftermath, Answered as Handled, Handover, Version};
 pub use cache::{CompileError, compile};
 pub use dispatch::{EXPORTS, Error as CallError};
 pub use error::Error;

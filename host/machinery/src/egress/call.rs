@@ -65,7 +65,7 @@ impl Caller {
         let mut target = Target::parse(&asked.url).map_err(|said| Error::Url { url: String::new(), said })?;
         for _ in 0..=REDIRECTS_MAX {
             if !self.hosts.has(&target) {
-                return Err(Error::NotListed { host: target.host_text(), place: self.hosts.place() });
+                return Err(self.hosts.unlisted(&target));
             }
             let response = self.send(&target, &asked).await?;
             let Some(location) = location_of(&response) else { return read(&target, response, bytes_max).await };
@@ -98,7 +98,11 @@ impl Caller {
             headers.extend(asked.headers.clone());
         }
         let request = request.body(Full::new(asked.body.clone())).map_err(|error| unreachable(error.to_string()))?;
-        self.client.request(request).await.map_err(|error| denied(&error).unwrap_or_else(|| unreachable(chain(&error))))
+        self.client.request(request).await.map_err(|error| {
+            let lost = |said| Error::Broken { host: target.host_text(), said };
+            let made = if error.is_connect() { unreachable(chain(&error)) } else { lost(chain(&error)) };
+            denied(&error).unwrap_or(made)
+        })
     }
 }
 
@@ -147,5 +151,84 @@ impl tower::Service<Uri> for Guarded {
             let addresses = checked(&hosts, &target).await.map_err(io::Error::other)?;
             connect_to(&addresses).await
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// A server that answers every connection once, with these bytes; how often it was asked is told at the end.
+    async fn served(answer: &'static str) -> (u16, Arc<std::sync::atomic::AtomicUsize>) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let (port, asked) = (listener.local_addr().expect("an address").port(), Arc::default());
+        let count: Arc<std::sync::atomic::AtomicUsize> = Arc::clone(&asked);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let mut head = [0; 4_096];
+                let _ = stream.read(&mut head).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        (port, asked)
+    }
+
+    async fn ask(caller: &Caller, url: String) -> Result<u16, Error> {
+        let asked = Asked { method: hyper::Method::GET, url, headers: hyper::HeaderMap::new(), body: Bytes::new() };
+        let limits = Limits { time: Duration::from_secs(10), bytes: 1_000 };
+        caller.request(asked, limits, false).await.map(|answered| answered.status)
+    }
+
+    const WELL: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+    #[tokio::test]
+    async fn a_name_that_means_an_inner_address_a_moment_later_leads_nowhere() {
+        let (port, asked) = served(WELL).await;
+        let address = |text: &str| -> IpAddr { text.parse().expect("an address") };
+        // Each new connection looks the name up once, and goes to what was checked.
+        let answers = [address("127.0.0.1"), address("127.0.0.2"), address("169.254.169.254"), address("127.0.0.1")];
+        let (named, own) = (format!("http://chat.example:{port}"), format!("127.0.0.1:{port}"));
+        let hosts = Hosts::by_tls([named.as_str(), own.as_str()].into_iter(), "a.list").told(&answers);
+        let caller = Caller::new(Clock::system(), Arc::new(hosts)).expect("a caller");
+        assert_eq!(ask(&caller, format!("{named}/")).await.expect("answered"), 200);
+        for what in ["127.0.0.2, which is loopback", "169.254.169.254, which is link-local"] {
+            let said = ask(&caller, format!("{named}/")).await.expect_err("refused");
+            assert!(said.is_refusal() && said.to_string().contains(what), "{said}");
+        }
+        assert_eq!(ask(&caller, format!("{named}/")).await.expect("answered"), 200);
+        assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 2, "nobody else was asked");
+    }
+
+    #[tokio::test]
+    async fn whether_a_request_left_is_told() {
+        let (port, asked) = served("").await;
+        let (own, gone) = (format!("127.0.0.1:{port}"), "127.0.0.1:1");
+        let hosts = Hosts::by_tls([own.as_str(), gone].into_iter(), "a.list");
+        let caller = Caller::new(Clock::system(), Arc::new(hosts)).expect("a caller");
+        let lost = ask(&caller, format!("http://{own}/")).await.expect_err("nobody answers");
+        assert!(lost.may_be_done() && !lost.is_refusal(), "{lost}");
+        assert!(asked.load(std::sync::atomic::Ordering::Relaxed) > 0);
+        let unreached = ask(&caller, format!("http://{gone}/")).await.expect_err("nobody is there");
+        assert!(!unreached.may_be_done() && !unreached.is_refusal(), "{unreached}");
+        let refused = ask(&caller, "http://169.254.169.254/".into()).await.expect_err("refused");
+        assert!(!refused.may_be_done() && refused.is_refusal(), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn a_redirect_to_a_metadata_address_is_refused_whatever_the_list_says_of_names() {
+        const LEADS: &str = "HTTP/1.1 302 Found\r\nlocation: http://metadata.example/latest\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        let (port, _) = served(LEADS).await;
+        let own = format!("127.0.0.1:{port}");
+        let rules = [own.as_str(), "http://metadata.example"];
+        let told = ["169.254.169.254".parse().expect("an address")];
+        let hosts = Hosts::by_tls(rules.into_iter(), "a.list").told(&told);
+        let caller = Caller::new(Clock::system(), Arc::new(hosts)).expect("a caller");
+        let said = ask(&caller, format!("http://{own}/")).await.expect_err("refused");
+        assert!(said.is_refusal() && said.to_string().contains("169.254.169.254, which is link-local"), "{said}");
     }
 }

@@ -66,6 +66,11 @@ impl Error {
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Url { .. } | Self::NotListed { .. } | Self::Inner { .. } | Self::Location { .. })
     }
+
+    /// Whether the request may have reached somebody, so that what it asks for may have been done.
+    pub fn may_be_done(&self) -> bool {
+        matches!(self, Self::Broken { .. } | Self::Slow { .. } | Self::Redirects | Self::Location { .. })
+    }
 }
 
 /// What is to be fetched.
@@ -147,14 +152,13 @@ async fn fetch(hosts: &Hosts, bytes_max: usize, mut asked: Asked) -> Result<Fetc
 pub(super) async fn checked(hosts: &Hosts, target: &Target) -> Result<Vec<SocketAddr>, Error> {
     let host = target.host_text();
     if !hosts.has(target) {
-        return Err(Error::NotListed { host, place: hosts.place() });
+        return Err(hosts.unlisted(target));
     }
     let found: Vec<SocketAddr> = match &target.host {
         Host::Address(address) => vec![SocketAddr::new(*address, target.port)],
         Host::Name(name) => {
             let unknown = |said: String| Error::Unknown { host: host.clone(), said };
-            let found = tokio::net::lookup_host((name.as_str(), target.port)).await;
-            found.map_err(|error| unknown(error.to_string()))?.collect()
+            hosts.look_up(name, target.port).await.map_err(|error| unknown(error.to_string()))?
         }
     };
     for at in &found {

@@ -1,7 +1,9 @@
-//! The list of hosts that may be reached. Pure.
+//! The list of hosts that may be reached, and what their names mean.
 
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 
+use super::Error;
 use super::target::{Host, Target};
 
 /// Hosts by the rules of a list: a name, all names below one, or an address; with a port, or else the scheme's own.
@@ -10,12 +12,24 @@ pub struct Hosts {
     rules: Vec<Rule>,
     /// Where the list stands, for whoever is to add to it.
     place: &'static str,
+    names: Names,
 }
 
 #[derive(Clone, Debug)]
 struct Rule {
+    /// By TLS alone, or never by it; none for both.
+    is_secure: Option<bool>,
     host: Named,
     port: Option<u16>,
+}
+
+/// Who says what a name means.
+#[derive(Clone, Debug)]
+enum Names {
+    System,
+    /// One answer after the other.
+    #[cfg(test)]
+    Told(std::sync::Arc<std::sync::Mutex<std::collections::VecDeque<IpAddr>>>),
 }
 
 #[derive(Clone, Debug)]
@@ -29,6 +43,12 @@ enum Named {
 impl Rule {
     /// What is no rule allows nothing.
     fn parse(text: &str) -> Option<Self> {
+        let (is_secure, text) = match text.split_once("://") {
+            Some(("https" | "wss", rest)) => (Some(true), rest),
+            Some(("http" | "ws", rest)) => (Some(false), rest),
+            Some(_) => return None,
+            None => (None, text),
+        };
         let bare = |text: &str| text.parse::<IpAddr>().ok();
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
@@ -42,11 +62,12 @@ impl Rule {
                 (None, None) => Named::Name(host.to_ascii_lowercase()),
             },
         };
-        Some(Self { host, port })
+        Some(Self { is_secure, host, port })
     }
 
     fn has_port(&self, target: &Target) -> bool {
-        self.port.unwrap_or_else(|| target.own_port()) == target.port
+        let by_scheme = self.is_secure.is_none_or(|is_secure| is_secure == target.is_secure());
+        by_scheme && self.port.unwrap_or_else(|| target.own_port()) == target.port
     }
 
     fn fits(&self, target: &Target) -> bool {
@@ -62,7 +83,51 @@ impl Rule {
 
 impl Hosts {
     pub fn new<'a>(rules: impl Iterator<Item = &'a str>, place: &'static str) -> Self {
-        Self { rules: rules.filter_map(Rule::parse).collect(), place }
+        Self { rules: rules.filter_map(Rule::parse).collect(), place, names: Names::System }
+    }
+
+    /// The same, where a name that says no scheme is reached by TLS alone: what goes there may be a secret.
+    pub fn by_tls<'a>(rules: impl Iterator<Item = &'a str>, place: &'static str) -> Self {
+        let mut hosts = Self::new(rules, place);
+        for rule in &mut hosts.rules {
+            if !matches!(rule.host, Named::Address(_)) {
+                rule.is_secure = rule.is_secure.or(Some(true));
+            }
+        }
+        hosts
+    }
+
+    /// One whose names mean these addresses, one after the other.
+    #[cfg(test)]
+    pub(super) fn told(self, answers: &[IpAddr]) -> Self {
+        let answers = answers.iter().copied().collect();
+        Self { names: Names::Told(std::sync::Arc::new(std::sync::Mutex::new(answers))), ..self }
+    }
+
+    /// What a name means now.
+    pub(super) async fn look_up(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        match &self.names {
+            Names::System => Ok(tokio::net::lookup_host((name, port)).await?.collect()),
+            #[cfg(test)]
+            Names::Told(answers) => {
+                let next = answers.lock().expect("nobody panicked").pop_front();
+                Ok(next.map(|address| SocketAddr::new(address, port)).into_iter().collect())
+            }
+        }
+    }
+
+    /// Why a target may not be reached, and what to add so that it may.
+    pub(super) fn unlisted(&self, target: &Target) -> Error {
+        let named = |is_secure: bool| {
+            let like = |rule: &&Rule| rule.is_secure == Some(is_secure);
+            self.rules.iter().filter(like).any(|rule| Rule { is_secure: None, ..rule.clone() }.fits(target))
+        };
+        let host = match (target.is_secure(), named(!target.is_secure())) {
+            (false, true) => format!("http://{}", target.host_text()),
+            (true, true) => format!("https://{}", target.host_text()),
+            (_, false) => target.host_text(),
+        };
+        Error::NotListed { host, place: self.place }
     }
 
     /// Whether the list has the host of an address, of the web or of a socket.
@@ -128,6 +193,33 @@ mod tests {
         check(&["[::1]"], "http://[::1]/", true);
         check(&["*.0.0.1"], "http://127.0.0.1/", false);
         check(&["a:70000"], "http://a/", false);
+        check(&["https://api.example.com"], "https://api.example.com/", true);
+        check(&["wss://api.example.com"], "https://api.example.com/", true);
+        check(&["https://api.example.com"], "http://api.example.com/", false);
+        check(&["http://api.example.com"], "https://api.example.com/", false);
+        check(&["ws://127.0.0.1:8080"], "http://127.0.0.1:8080/", true);
+        check(&["wss://[::1]:8080"], "http://[::1]:8080/", false);
+        check(&["ftp://api.example.com"], "https://api.example.com/", false);
+    }
+
+    #[test]
+    fn where_secrets_go_a_name_without_a_scheme_is_reached_by_tls_alone() {
+        let check = |rule: &str, url: &str, expected: Result<(), &str>| {
+            let hosts = Hosts::by_tls(std::iter::once(rule), "a.list");
+            let target = Target::parse(url).expect("an address");
+            let listed = if hosts.has(&target) { Ok(()) } else { Err(hosts.unlisted(&target).to_string()) };
+            match expected {
+                Ok(()) => assert_eq!(listed, Ok(()), "{url} by {rule}"),
+                Err(named) => assert!(listed.clone().is_err_and(|said| said.contains(named)), "{listed:?}"),
+            }
+        };
+        check("api.example.com", "https://api.example.com/", Ok(()));
+        check("api.example.com", "http://api.example.com/", Err("\"http://api.example.com\""));
+        check("*.example.com", "http://a.example.com/", Err("\"http://a.example.com\""));
+        check("http://api.example.com", "http://api.example.com/", Ok(()));
+        check("http://api.example.com", "https://api.example.com/", Err("\"https://api.example.com\""));
+        check("127.0.0.1:8080", "http://127.0.0.1:8080/", Ok(()));
+        check("api.example.com", "https://other.example.com/", Err("\"other.example.com\""));
     }
 
     #[test]

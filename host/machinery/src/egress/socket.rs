@@ -16,8 +16,11 @@ use super::fetch::{Pinned, checked};
 use super::target::Target;
 use super::{Error, Hosts, chain, secured};
 
-/// From the first packet to an open socket.
+/// From the look-up of the name to an open socket.
 const OPEN_WITHIN: Duration = Duration::from_secs(30);
+
+/// Held by each socket all the time: most are quiet.
+const BUFFER_BYTES: usize = 8 * 1024;
 
 pub type Socket = WebSocketStream<TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>>;
 
@@ -30,12 +33,16 @@ pub async fn connect(hosts: &Hosts, url: &str, headers: HeaderMap, bytes_max: us
         _ => return Err(cannot("a socket is at wss://HOST/PATH or ws://HOST/PATH")),
     };
     let target = Target::parse(&as_web).map_err(cannot)?;
-    let addresses = checked(hosts, &target).await?;
     let unreachable = |said: String| Error::Unreachable { host: target.host_text(), said };
     let mut request = url.into_client_request().map_err(|_| cannot("it is no web address"))?;
     request.headers_mut().extend(headers);
-    let config = WebSocketConfig::default().max_message_size(Some(bytes_max)).max_frame_size(Some(bytes_max));
+    let config = WebSocketConfig::default()
+        .read_buffer_size(BUFFER_BYTES)
+        .write_buffer_size(BUFFER_BYTES)
+        .max_message_size(Some(bytes_max))
+        .max_frame_size(Some(bytes_max));
     let opening = async {
+        let addresses = checked(hosts, &target).await?;
         let mut connector = secured(Pinned(Arc::from(addresses))).map_err(Error::Tls)?;
         let connected = connector.call(target.uri.clone()).await;
         let stream = connected.map_err(|error| unreachable(chain(&*error)))?;

@@ -57,6 +57,10 @@ impl Target {
         Ok(Self { uri, host, port, is_secure })
     }
 
+    pub(super) fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
     /// The port that the scheme means.
     pub(super) fn own_port(&self) -> u16 {
         own_port(self.is_secure)

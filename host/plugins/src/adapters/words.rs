@@ -78,6 +78,7 @@ impl<'a> Lent<'a> {
                 body: &response.body,
                 error: &response.error,
                 refused: response.refused,
+                sent: response.sent,
             }),
             Input::Deliver(outbound) => wit::Input::Deliver(wit::Outbound {
                 id: &outbound.id,

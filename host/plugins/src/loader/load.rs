@@ -111,6 +111,8 @@ impl Loader {
         // What is replaced is the safety net, so it must be one.
         let on_probation = why != Why::Restore && !slot.is_quarantined();
         let old = slot.swap(new.clone(), on_probation.then(|| self.room.clock.elapsed()));
+        // Who took over waits for this before it is called.
+        self.room.channels_changed();
         *slot.stats.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
         slot.settle();
         if why != Why::Restore {

@@ -52,7 +52,7 @@ pub struct ChannelLimits {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Grants {
-    /// Hosts that it may reach, by WebSocket and by HTTP.
+    /// Hosts that it may reach, by WebSocket and by HTTP; a name without a scheme only by TLS.
     #[schemars(length(max = 100))]
     pub hosts: Vec<ReachableHost>,
     /// Secrets that the gateway puts in for it, by the names that the adapter uses. It never sees them.
@@ -80,7 +80,7 @@ pub struct Webhook {
     pub verify: Option<Verify>,
 }
 
-/// A signature that a call carries: HMAC-SHA-256 over its body.
+/// A signature that a call carries: HMAC-SHA-256 over its body, or over more than that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Verify {
@@ -94,6 +94,14 @@ pub struct Verify {
     pub prefix: String,
     #[serde(default)]
     pub coding: SignatureCoding,
+    /// What is signed, one part after the other: `body`, `header:NAME` for what that header says, anything else as it stands.
+    #[serde(default = "over_body")]
+    #[schemars(length(min = 1, max = 16))]
+    pub over: Vec<String>,
+}
+
+fn over_body() -> Vec<String> {
+    vec!["body".into()]
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -123,6 +131,9 @@ pub struct ChannelRates {
     /// Of an answer no more than this is read.
     #[schemars(range(min = 1, max = 4_194_304))]
     pub response_bytes: usize,
+    /// A message on a socket that is larger ends it.
+    #[schemars(range(min = 1_024, max = 16_777_216))]
+    pub frame_bytes: usize,
 }
 
 /// Which agent hears whom: who was asked for by name, else by the sender, else by the place, else the channel's own. A worker's people are
@@ -157,7 +168,14 @@ impl From<ChannelLimits> for PluginLimits {
 
 impl Default for ChannelRates {
     fn default() -> Self {
-        Self { frames: 600, requests: 3_000, messages: 30_000, request_ms: 30_000, response_bytes: 1024 * 1024 }
+        Self {
+            frames: 600,
+            requests: 3_000,
+            messages: 30_000,
+            request_ms: 30_000,
+            response_bytes: 1024 * 1024,
+            frame_bytes: 1024 * 1024,
+        }
     }
 }
 
@@ -217,6 +235,10 @@ fn granted(channel: &Channel, at: &dyn Fn(&str) -> String) -> Vec<Problem> {
         }
     }
     for (path, webhook) in &channel.grants.webhooks {
+        if webhook.verify.as_ref().is_some_and(|rule| !rule.over.iter().any(|part| part == "body")) {
+            let said = "add `body`: a signature that leaves the body out says nothing of it";
+            problems.push(Problem::new(at(&format!(".grants.webhooks.{path}.verify.over")), said));
+        }
         let part = |part: &str| {
             !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
         };

@@ -77,13 +77,14 @@ pub struct HttpFetch {
     pub response_bytes: usize,
 }
 
-/// A host that may be reached: a name, `*.` and a name for all below it, or an address; with a port, or else the scheme's own.
+/// A host that may be reached: a name, `*.` and a name for all below it, or an address; with a port, or else the scheme's own; with a scheme
+/// before it (`https://`, `http://`, `wss://`, `ws://`) only by TLS, or only without.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(extend(
-    "pattern" = r"^((\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]{2,45}\])(:[1-9][0-9]{0,4})?$",
-    "maxLength" = 260,
-    "x-advice" = "write a name, `*.` and a name, or an address (IPv6 in brackets), and the port if it is not the scheme's own: api.example.com, *.example.org, 127.0.0.1:8080"
+    "pattern" = r"^((https?|wss?)://)?((\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]{2,45}\])(:[1-9][0-9]{0,4})?$",
+    "maxLength" = 268,
+    "x-advice" = "write a name, `*.` and a name, or an address (IPv6 in brackets), and the port if it is not the scheme's own: api.example.com, *.example.org, http://127.0.0.1:8080"
 ))]
 pub struct ReachableHost(pub String);
 

@@ -48,6 +48,10 @@ pub(super) fn answer(setup: &Setup, state: &mut State, asked: &Asked) -> Answer 
             return refused(400, 50_109, "The request body contains invalid JSON.");
         }
     }
+    let is_message = asked.method == "POST" && path.ends_with("/messages");
+    if is_message && std::mem::take(&mut state.faults.echoing) {
+        return refused(403, 50_001, &format!("Missing Access for Bot {TOKEN}"));
+    }
     if state.faults.failing.0 > 0 {
         state.faults.failing.0 -= 1;
         return refused(state.faults.failing.1, 0, "the test wants it so");
@@ -202,7 +206,7 @@ fn create(setup: &Setup, state: &mut State, channel: u64, body: &Value) -> Answe
         state.nonces.insert(nonce, id);
     }
     let text = body["content"].as_str().unwrap_or_default().to_owned();
-    let sent = Sent { id, channel, text, body: body.clone(), edits: 0, deleted: false };
+    let sent = Sent { id, channel, text, body: body.clone(), edits: 0, deleted: false, at: std::time::Instant::now() };
     let mut message = sent.as_message();
     state.sent.push(sent);
     let shown = super::world::channel(channel);

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::gateway::Push;
 use super::http::Asked;
 use super::limits::Limits;
-use super::{APPLICATION, BOT, CHANNEL, GUILD, OTHER_CHANNEL, OTHER_PERSON, PERSON, Setup, THREAD};
+use super::{APPLICATION, BOT, CHANNEL, CROWD, GUILD, OTHER_CHANNEL, OTHER_PERSON, PERSON, Setup, THREAD};
 
 pub const GUILDS: u64 = 1;
 pub const GUILD_MESSAGES: u64 = 1 << 9;
@@ -44,9 +44,15 @@ pub struct Sent {
     pub body: Value,
     pub edits: usize,
     pub deleted: bool,
+    pub at: Instant,
 }
 
 impl Sent {
+    /// The message that it is a reply to.
+    pub fn answers(&self) -> Option<u64> {
+        self.body["message_reference"]["message_id"].as_str()?.parse().ok()
+    }
+
     pub(super) fn as_message(&self) -> Value {
         let components = self.body["components"].clone();
         json!({
@@ -83,6 +89,9 @@ pub(super) struct Faults {
     pub(super) failing: (usize, u16),
     pub(super) losing: usize,
     pub(super) delay: Duration,
+    pub(super) cutting: bool,
+    pub(super) echoing: bool,
+    pub(super) splitting: bool,
 }
 
 /// A session of the gateway.
@@ -115,6 +124,8 @@ pub(super) struct State {
     pub(super) nonces: HashMap<String, u64>,
     /// Messages of people, and their channel.
     pub(super) people: HashMap<u64, String>,
+    /// When each of them was written.
+    pub(super) said: HashMap<u64, Instant>,
     pub(super) interactions: Vec<Acted>,
     pub(super) typed: Vec<u64>,
     pub(super) commands: Value,
@@ -135,6 +146,7 @@ impl State {
             sent: Vec::new(),
             nonces: HashMap::new(),
             people: HashMap::new(),
+            said: HashMap::new(),
             interactions: Vec::new(),
             typed: Vec::new(),
             commands: Value::Null,
@@ -186,6 +198,10 @@ impl State {
         let frame = json!({ "op": 0, "t": name, "s": session.seq, "d": data });
         session.events.push(frame.clone());
         let Some(link) = session.link.and_then(|link| self.links.get(&link)) else { return };
+        if std::mem::take(&mut self.faults.cutting) {
+            drop(link.try_send(Push::Half(frame)));
+            return;
+        }
         let mut frames = Vec::new();
         match session.held.take() {
             Some(held) => frames.extend([frame, held]),
@@ -224,6 +240,9 @@ pub fn direct_channel(person: u64) -> u64 {
     person + 5_000
 }
 
+/// The last channel that a crowd may have.
+const CROWD_LAST: u64 = CROWD + 9_999;
+
 /// A channel as Discord shows it; null when there is none.
 pub fn channel(id: u64) -> Value {
     let of_guild = |name: &str, kind: u64, parent: Value| json!({ "id": id.to_string(), "type": kind, "name": name, "guild_id": GUILD.to_string(), "parent_id": parent });
@@ -231,6 +250,7 @@ pub fn channel(id: u64) -> Value {
         CHANNEL => of_guild("general", 0, Value::Null),
         OTHER_CHANNEL => of_guild("quiet", 0, Value::Null),
         THREAD => of_guild("plans", 11, json!(CHANNEL.to_string())),
+        CROWD..=CROWD_LAST => of_guild(&format!("crowd-{id}"), 0, Value::Null),
         _ if id == direct_channel(PERSON) || id == direct_channel(OTHER_PERSON) => {
             json!({ "id": id.to_string(), "type": 1, "recipients": [{ "id": (id - 5_000).to_string() }] })
         }
@@ -238,9 +258,11 @@ pub fn channel(id: u64) -> Value {
     }
 }
 
-pub fn guild() -> Value {
+pub fn guild(crowd: u64) -> Value {
+    let ids = [CHANNEL, OTHER_CHANNEL].into_iter().chain(CROWD..CROWD + crowd);
+    let channels: Vec<Value> = ids.map(channel).collect();
     json!({
-        "id": GUILD.to_string(), "name": "crew", "channels": [channel(CHANNEL), channel(OTHER_CHANNEL)],
+        "id": GUILD.to_string(), "name": "crew", "channels": channels,
         "threads": [channel(THREAD)], "members": [],
         "roles": [{ "id": GUILD.to_string(), "name": "@everyone" },
             { "id": "950", "name": "chela", "tags": { "bot_id": BOT.to_string() } }],

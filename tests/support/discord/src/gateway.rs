@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 
+use super::packing::Packing;
 use super::world::{self, MESSAGE_CONTENT};
 use super::{Shared, TOKEN};
 
@@ -28,6 +30,8 @@ const PRIVILEGED: u64 = 1 << 1 | 1 << 8;
 /// What a connection is told by the rest of the server.
 pub(super) enum Push {
     Frame(Value),
+    /// Breaks off within the frame.
+    Half(Value),
     Close(u16, &'static str),
     /// Ends without a word.
     Cut,
@@ -50,7 +54,7 @@ pub(super) async fn connection(stream: TcpStream, path: &str, shared: Arc<Shared
     };
     let ended = match complaint_of_path(path) {
         Some(closing) => End::Closed(closing),
-        None => talk(&mut socket, receiver, link, &shared).await,
+        None => talk(&mut socket, receiver, link, Packing::of(path), &shared).await,
     };
     left(&shared, link, &ended);
     if let End::Closed((code, reason)) = ended {
@@ -90,7 +94,9 @@ fn complaint_of_path(path: &str) -> Option<Closing> {
     if !has("v=10") {
         return Some((4_012, "Invalid API version"));
     }
-    (!has("encoding=json")).then_some((4_002, "Decode error"))
+    let packed = query.split('&').find_map(|pair| pair.strip_prefix("compress="));
+    let known = packed.is_none_or(|way| way == "zlib-stream");
+    (!has("encoding=json") || !known).then_some((4_002, "Decode error"))
 }
 
 /// What is known of the client.
@@ -101,11 +107,26 @@ struct Talk<'a> {
     frames: Vec<Instant>,
 }
 
-async fn talk(socket: &mut Socket, mut pushes: mpsc::Receiver<Push>, link: u64, shared: &Shared) -> End {
+/// Sends a frame in the way that the client asked for.
+async fn give(socket: &mut Socket, packing: &mut Packing, frame: &Value, shared: &Shared) -> Result<(), End> {
+    let splits = shared.state().faults.splitting;
+    for message in packing.messages(&frame.to_string(), splits) {
+        socket.send(message).await.map_err(|_| End::Cut)?;
+    }
+    Ok(())
+}
+
+async fn talk(
+    socket: &mut Socket,
+    mut pushes: mpsc::Receiver<Push>,
+    link: u64,
+    mut packing: Packing,
+    shared: &Shared,
+) -> End {
     let interval = shared.setup.heartbeat;
     let hello = json!({ "op": 10, "d": { "heartbeat_interval": interval.as_millis() as u64 }, "s": null, "t": null });
-    if socket.send(Message::text(hello.to_string())).await.is_err() {
-        return End::Cut;
+    if let Err(end) = give(socket, &mut packing, &hello, shared).await {
+        return end;
     }
     let mut talk = Talk { shared, link, authenticated: false, frames: Vec::new() };
     // There is tolerance in the interval, and not much.
@@ -116,9 +137,14 @@ async fn talk(socket: &mut Socket, mut pushes: mpsc::Receiver<Push>, link: u64, 
             biased;
             push = pushes.recv() => match push {
                 Some(Push::Frame(frame)) => {
-                    if socket.send(Message::text(frame.to_string())).await.is_err() {
-                        return End::Cut;
+                    if let Err(end) = give(socket, &mut packing, &frame, shared).await {
+                        return end;
                     }
+                }
+                Some(Push::Half(frame)) => {
+                    // Who has half of a frame has nothing of it.
+                    let _ = socket.get_mut().write_all(&half_frame(&frame.to_string())).await;
+                    return End::Cut;
                 }
                 Some(Push::Close(code, reason)) => return End::Closed((code, reason)),
                 Some(Push::Cut) | None => return End::Cut,
@@ -128,9 +154,9 @@ async fn talk(socket: &mut Socket, mut pushes: mpsc::Receiver<Push>, link: u64, 
                     Ok(Took::Heartbeat(answer)) => {
                         deadline = tokio::time::Instant::now() + patience;
                         if let Some(answer) = answer
-                            && socket.send(Message::text(answer.to_string())).await.is_err()
+                            && let Err(end) = give(socket, &mut packing, &answer, shared).await
                         {
-                            return End::Cut;
+                            return end;
                         }
                     }
                     Ok(Took::Other) => {}
@@ -144,6 +170,16 @@ async fn talk(socket: &mut Socket, mut pushes: mpsc::Receiver<Push>, link: u64, 
             () = tokio::time::sleep_until(deadline) => return End::Closed((4_009, "Session timed out")),
         }
     }
+}
+
+/// The head of a text frame and the first half of what it promises.
+fn half_frame(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let length = u64::try_from(bytes.len()).expect("a length").to_be_bytes();
+    let mut half = vec![0x81, 127];
+    half.extend(length);
+    half.extend(&bytes[..bytes.len() / 2]);
+    half
 }
 
 enum Took {
@@ -227,7 +263,7 @@ impl Talk<'_> {
         let ready = world::ready(&state.sessions[at].id, &format!("ws://{}", self.shared.address));
         state.give(at, "READY", ready);
         if intents & world::GUILDS != 0 {
-            state.give(at, "GUILD_CREATE", world::guild());
+            state.give(at, "GUILD_CREATE", world::guild(self.shared.setup.crowd));
         }
         Ok(Took::Other)
     }

@@ -1,12 +1,15 @@
 //! A Discord of the tests: gateway and REST interface of version 10 on one free port, strict where Discord documents a refusal.
 //! Keeps true: what Discord refuses is refused in its words; every request and every frame is counted. Never: outlives its test.
+//! A crate of its own, since measurements and kills need it as well.
 
 mod gateway;
 mod http;
 mod limits;
+mod packing;
 mod rest;
 mod world;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,14 +36,14 @@ pub const OTHER_CHANNEL: u64 = 911;
 pub const THREAD: u64 = 912;
 pub const PERSON: u64 = 201;
 pub const OTHER_PERSON: u64 = 202;
+/// The first of the channels that a crowd has, see [`Setup::crowd`].
+pub const CROWD: u64 = 20_000;
 
 /// The adapter as a component, as `cargo xtask` builds it.
 pub fn component() -> PathBuf {
-    let suite = std::env::current_exe().expect("the suite is a file");
-    let target = suite.ancestors().nth(3).expect("in target/PROFILE/deps");
-    let path = target.join("components/discord.wasm");
-    assert!(path.is_file(), "{} is not built; run `cargo xtask test`", path.display());
-    path
+    let own = std::env::current_exe().expect("whoever runs is a file");
+    let found = own.ancestors().map(|folder| folder.join("components/discord.wasm")).find(|path| path.is_file());
+    found.expect("target/components/discord.wasm is not built; run `cargo xtask test`")
 }
 
 /// What Discord would be set to in the developer portal, and what it chooses itself.
@@ -56,6 +59,8 @@ pub struct Setup {
     pub global_a_second: u32,
     /// Messages of a channel in a window.
     pub messages: (u32, Duration),
+    /// Further channels of the server, from [`CROWD`] on.
+    pub crowd: u64,
 }
 
 impl Default for Setup {
@@ -66,6 +71,19 @@ impl Default for Setup {
             identify_every: Duration::from_secs(5),
             global_a_second: 50,
             messages: (5, Duration::from_secs(5)),
+            crowd: 0,
+        }
+    }
+}
+
+impl Setup {
+    /// One whose limits a stream of messages over so many channels does not reach.
+    pub fn crowded(channels: u64) -> Self {
+        Self {
+            crowd: channels,
+            global_a_second: 1_000_000,
+            messages: (1_000_000, Duration::from_secs(5)),
+            ..Self::default()
         }
     }
 }
@@ -131,7 +149,7 @@ impl Discord {
         own.as_object_mut().expect("an object").extend(config.as_object().expect("an object").clone());
         let hosts = json!([self.address.to_string()]);
         json!({
-            "source": crate::path_of(&component()), "config": own,
+            "source": component(), "config": own,
             "grants": {
                 "hosts": hosts, "secrets": { "discord-token": { "value": TOKEN, "hosts": hosts } },
                 "rates": { "frames": 100_000, "requests": 100_000, "messages": 100_000 },
@@ -141,12 +159,12 @@ impl Discord {
 
     /// A person writes; gives the message's id.
     pub fn say(&self, said: Said) -> u64 {
-        let mut state = self.shared.state();
-        let id = state.next_id();
-        let message = said.message(id);
-        state.people.insert(id, message["channel_id"].as_str().expect("a channel").to_owned());
-        state.dispatch(&self.shared.setup, Event::Message, "MESSAGE_CREATE", message);
-        id
+        self.writer().say(said)
+    }
+
+    /// Someone who writes from another thread.
+    pub fn writer(&self) -> Writer {
+        Writer(self.shared.clone())
     }
 
     /// Any event, as it is.
@@ -225,7 +243,29 @@ impl Discord {
 
     /// The bot's message by its number, counted from one; waits for it.
     pub fn message(&self, nth: usize) -> Sent {
-        crate::eventually(&format!("message {nth} comes"), || self.shared.state().sent.get(nth - 1).cloned())
+        eventually(&format!("message {nth} comes"), || self.shared.state().sent.get(nth - 1).cloned())
+    }
+
+    /// How often each message of a person was answered by a reply; those that never were are not in it.
+    pub fn answers(&self) -> BTreeMap<u64, usize> {
+        let state = self.shared.state();
+        let mut answers = BTreeMap::new();
+        for to in state.sent.iter().filter_map(Sent::answers) {
+            *answers.entry(to).or_default() += 1;
+        }
+        answers
+    }
+
+    /// How long each message of a person waited for its first reply.
+    pub fn waits(&self) -> BTreeMap<u64, Duration> {
+        let state = self.shared.state();
+        let mut waits = BTreeMap::new();
+        for (to, at) in state.sent.iter().filter_map(|sent| Some((sent.answers()?, sent.at))) {
+            if let Some(said) = state.said.get(&to) {
+                waits.entry(to).or_insert(at.saturating_duration_since(*said));
+            }
+        }
+        waits
     }
 
     /// Channels in which the bot was shown as typing, each time.
@@ -249,7 +289,7 @@ impl Discord {
 
     /// Waits until the bot is connected.
     pub fn ready(&self) {
-        crate::eventually("the bot is connected", || (self.connected() > 0).then_some(()));
+        eventually("the bot is connected", || (self.connected() > 0).then_some(()));
     }
 }
 
@@ -258,6 +298,16 @@ impl Discord {
     /// Every connection breaks, without a close frame.
     pub fn cut(&self) {
         self.shared.state().tell(|| Push::Cut);
+    }
+
+    /// The next event breaks off in the midst of its frame, and every connection with it; it comes again to those who resume.
+    pub fn cut_within_next(&self) {
+        self.shared.state().faults.cutting = true;
+    }
+
+    /// Packed messages come in two frames each, as Discord may send them.
+    pub fn split_packed(&self, splits: bool) {
+        self.shared.state().faults.splitting = splits;
     }
 
     pub fn close(&self, code: u16) {
@@ -303,6 +353,11 @@ impl Discord {
         self.shared.state().faults.failing = (requests, status);
     }
 
+    /// The next request is refused in words that have the token in them.
+    pub fn echo_token_next(&self) {
+        self.shared.state().faults.echoing = true;
+    }
+
     /// The next requests are done, and the connection breaks before the answer.
     pub fn lose_next_answers(&self, requests: usize) {
         self.shared.state().faults.losing = requests;
@@ -340,6 +395,21 @@ async fn serve(listener: std::net::TcpListener, shared: Arc<Shared>) {
         }
     }
     talks.shutdown().await;
+}
+
+/// Someone who writes; see [`Discord::say`].
+pub struct Writer(Arc<Shared>);
+
+impl Writer {
+    pub fn say(&self, said: Said) -> u64 {
+        let mut state = self.0.state();
+        let id = state.next_id();
+        let message = said.message(id);
+        state.people.insert(id, message["channel_id"].as_str().expect("a channel").to_owned());
+        state.said.insert(id, Instant::now());
+        state.dispatch(&self.0.setup, Event::Message, "MESSAGE_CREATE", message);
+        id
+    }
 }
 
 /// What a person writes, where, and how.
@@ -417,5 +487,17 @@ impl Said {
             message[name] = value.clone();
         }
         message
+    }
+}
+
+/// Waits for something that another thread will do; fails with `what` after ten seconds.
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let patience = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < patience, "waited ten seconds in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
