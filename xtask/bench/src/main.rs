@@ -1,5 +1,6 @@
 //! Measures rooms of the host from inside, in a release build. `cargo xtask bench` calls it; progress goes to standard error.
 
+mod channels;
 mod continuation;
 mod events;
 mod gateway;
@@ -16,7 +17,7 @@ use anyhow::{Context, Result, bail};
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let (area, binary) = (arguments.next(), arguments.next().map(PathBuf::from));
-    let binary = binary.context("usage: chela-bench AREA BINARY [GUESTS]")?;
+    let binary = binary.context("usage: chela-bench AREA BINARY [GUESTS [PART]]")?;
     let guests = arguments.next().map(PathBuf::from);
     let figures = match area.as_deref() {
         Some("plugins") => plugins::run(&binary, guests.as_deref())?,
@@ -24,6 +25,7 @@ fn main() -> Result<()> {
         Some("tasks") => tasks::run(&binary)?,
         Some("jobs") => jobs::run(&binary)?,
         Some("continuation") => continuation::run(&binary)?,
+        Some("channels") => channels::run(&binary, guests.as_deref(), arguments.next().as_deref())?,
         Some("traffic") => traffic::run(&binary)?,
         // Here the third argument is a file that names what was built.
         Some("languages") => languages::run(&binary, &guests.context("usage: chela-bench languages BINARY PROJECTS")?)?,
