@@ -75,6 +75,11 @@ impl Tokens {
         Some((principal.clone(), blake3::keyed_hash(&key, text.as_bytes())))
     }
 
+    /// Everybody who may come in, the owner first.
+    pub fn principals(&self) -> impl Iterator<Item = &Principal> {
+        self.list.iter().map(|(principal, _)| principal)
+    }
+
     /// The name of who holds the owner's token.
     pub fn owner_name(&self) -> &'static str {
         OWNER
