@@ -8,6 +8,7 @@ mod cases {
     mod channels_crash;
     mod channels_faults;
     mod channels_grants;
+    mod channels_stream;
     mod channels_swaps;
     mod channels_talk;
     mod cli;

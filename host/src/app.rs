@@ -150,7 +150,7 @@ impl App {
         let (sessions_found, jobs_found) = beside(|| sessions::read(&opened), || jobs::read(&opened));
         let (sessions_found, jobs_found) = (sessions_found?, jobs_found?);
         let dialogues_found = dialogues::read(&opened)?;
-        let humans_found = humans::read(&opened)?;
+        let humans_found = humans::read(&opened, &dir)?;
         let results_found = results::read(&opened)?;
         let continuation_found = continuation::read(&opened)?;
         let channels_found = channels::read(&opened)?;

@@ -213,8 +213,17 @@ impl Handle {
             return Err(Error::Arguments { tool: name, problems });
         }
         // Before any guard, whose word would be noted in the task.
-        if of_tasks && let Err(error) = shared.options.tasks.may_touch(&agent.id, name, &call.args) {
-            return Ok(failed(&error));
+        if of_tasks {
+            let tasks = &shared.options.tasks;
+            let may = tasks.may_touch(&agent.id, name, &call.args);
+            // A person who calls it in an agent's name is nobody's run.
+            let may = may.and_then(|()| match &call.run {
+                Some(_) => tasks.may_decide(&agent.id, name, &call.args),
+                None => Ok(()),
+            });
+            if let Err(error) = may {
+                return Ok(failed(&error));
+            }
         }
         let subject = self.subject(call);
         let actor =
@@ -413,5 +422,15 @@ pub fn policy_task(view: &View) -> Task {
         description: view.task.description.clone(),
         status: view.task.status.to_string(),
         steps: view.task.steps.iter().map(step).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_knows_every_tool() {
+        assert_eq!(all().map(|tool| tool.name).collect::<Vec<_>>(), crate::config::TOOL_NAMES);
     }
 }

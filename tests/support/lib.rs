@@ -7,7 +7,6 @@ pub mod chat;
 pub mod components;
 pub mod continuation;
 mod dir;
-pub mod discord;
 pub mod events;
 mod host;
 mod humans;
@@ -20,6 +19,8 @@ mod talk;
 mod tasks;
 mod tools;
 mod ws;
+
+pub use discord_server as discord;
 
 pub use binary::{Binary, Finished, built, chela, chela_command};
 pub use dir::TestDir;

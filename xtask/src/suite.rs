@@ -44,6 +44,9 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
         // The plugins are not default members, but their logic is tested like any other.
         for package in [
             "chela",
+            "chela-words",
+            "chela-machinery",
+            "chela-plugins",
             "chela-storage",
             "chela-taskfile",
             "chela-model",

@@ -78,12 +78,14 @@ pub struct Response {
     pub body: Vec<u8>,
     pub error: String,
     pub refused: bool,
+    /// It left, or a part of it did: it may have been done.
+    pub sent: bool,
 }
 
 impl Response {
-    /// A request that was not answered.
-    pub fn failed(id: String, error: String, refused: bool) -> Self {
-        Self { id, status: 0, headers: Vec::new(), body: Vec::new(), error, refused }
+    /// A request that never left.
+    pub fn unsent(id: String, error: String, refused: bool) -> Self {
+        Self { id, status: 0, headers: Vec::new(), body: Vec::new(), error, refused, sent: false }
     }
 }
 

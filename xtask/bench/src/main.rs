@@ -3,6 +3,7 @@
 #[allow(dead_code, reason = "tests use more of it than measurements do")]
 #[path = "../../../tests/support/browser.rs"]
 mod browser;
+mod channels;
 mod continuation;
 mod events;
 mod gateway;
@@ -19,7 +20,7 @@ use anyhow::{Context, Result, bail};
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let (area, binary) = (arguments.next(), arguments.next().map(PathBuf::from));
-    let binary = binary.context("usage: chela-bench AREA BINARY [GUESTS]")?;
+    let binary = binary.context("usage: chela-bench AREA BINARY [GUESTS [PART]]")?;
     let guests = arguments.next().map(PathBuf::from);
     let figures = match area.as_deref() {
         Some("plugins") => plugins::run(&binary, guests.as_deref())?,
@@ -28,6 +29,7 @@ fn main() -> Result<()> {
         Some("hub") => hub::run(&binary)?,
         Some("jobs") => jobs::run(&binary)?,
         Some("continuation") => continuation::run(&binary)?,
+        Some("channels") => channels::run(&binary, guests.as_deref(), arguments.next().as_deref())?,
         Some("traffic") => traffic::run(&binary)?,
         // Here the second argument is an address.
         Some("hold") => {

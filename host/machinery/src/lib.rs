@@ -1,0 +1,16 @@
+//! The machinery below the flows: what is counted, told, kept, watched, asked of models and reached over the network. Knows no policy and no agent.
+//! In reading order: each uses only those before it.
+
+pub mod metrics;
+pub mod bus;
+pub mod journal;
+pub mod results;
+pub mod feed;
+pub mod logs;
+pub mod run;
+pub mod watch;
+pub mod settings;
+pub mod egress;
+pub mod models;
+
+use chela_words::{clock, config, event, layout, port, schema, scope, session_key};
