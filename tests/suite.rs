@@ -32,6 +32,8 @@ mod cases {
     mod health;
     mod hub_browser;
     mod hub_door;
+    mod hub_flows;
+    mod hub_operating;
     mod human_answers;
     mod human_crash;
     mod human_flow;

@@ -337,10 +337,14 @@ impl App {
         services.spawn("the channels", running);
 
         let hub = hub::Handle::new(hub::Options {
+            dir: dir.clone(),
             clock: clock.clone(),
             settings: settings.clone(),
+            plugins: plugins.clone(),
             monitor: monitor.clone(),
             tasks: tasks.clone(),
+            tools: tools.clone(),
+            channels: channels.clone(),
             sessions: sessions.clone(),
             jobs: jobs.clone(),
             dialogues: dialogues.clone(),

@@ -63,6 +63,13 @@ pub struct Call {
     pub key: Option<String>,
 }
 
+/// What people look at in a workspace.
+#[derive(Clone, Debug)]
+pub enum Look {
+    Folder { path: String },
+    File { path: String, offset: u64, limit: u64 },
+}
+
 impl Call {
     /// A call that no run makes.
     pub fn of_caller(tool: impl Into<String>, args: Map<String, Value>, session: SessionKey) -> Self {
@@ -266,6 +273,17 @@ impl Handle {
                     answer.entry("warning").or_insert_with(|| json!(warnings.join("; ")));
                 }
                 Ok(answer)
+            }
+        }
+    }
+
+    /// Reads a file of an agent's workspace, or lists a folder of it, for people.
+    pub async fn look_into(&self, agent: &Agent, look: Look) -> Map<String, Value> {
+        match look {
+            Look::Folder { path } => self.on_files(agent, "files_list", data(json!({ "path": path }))).await,
+            Look::File { path, offset, limit } => {
+                self.on_files(agent, "files_read", data(json!({ "path": path, "offset": offset, "limit": limit })))
+                    .await
             }
         }
     }

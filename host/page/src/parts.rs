@@ -166,15 +166,15 @@ pub(crate) fn job_row(shell: &Shell, job: &JobRow) -> Markup {
         li.row data-key=(job.id) {
             div {
                 (agent_link(&job.from)) span.small aria-label=(shell.words().from_to) { " → " } (agent_link(&job.to))
-                " " (badge(job_kind(&job.status), job_mark(&job.status), &job.status.to_lowercase()))
-                span.small { " " (shell.words().turn) " " (job.turn) " · " (when(job.at)) }
+                " " (badge(job_kind(&job.status), job_mark(&job.status), shell.words().job_status(&job.status)))
+                span.small { " " (shell.words().turn) " " (job.turn) " · " (when(job.at)) " · " a href=(format!("/jobs/{}", encode(&job.id))) { (shell.words().details) } }
             }
             @if let Some(error) = &job.error { p.small dir="auto" { (clip(error, 240)) } }
         }
     }
 }
 
-fn job_kind(status: &str) -> &'static str {
+pub(crate) fn job_kind(status: &str) -> &'static str {
     match status {
         "RUNNING" => "going",
         "COMPLETED" => "good",
@@ -183,7 +183,7 @@ fn job_kind(status: &str) -> &'static str {
     }
 }
 
-fn job_mark(status: &str) -> &'static str {
+pub(crate) fn job_mark(status: &str) -> &'static str {
     match status {
         "RUNNING" => "▶",
         "COMPLETED" => "✓",

@@ -240,6 +240,16 @@ impl Handle {
         self.request(Request::Load(load)).await
     }
 
+    /// What a component would answer to these inputs of an export, beside what serves now; changes nothing.
+    pub async fn compare(&self, load: Load, export: &'static str, inputs: Vec<Value>) -> Result<Value, Error> {
+        self.request(Request::Compare { load, export, inputs }).await
+    }
+
+    /// The configuration of what serves in a slot, as JSON.
+    pub fn config_of(&self, slot: &SlotName) -> Option<String> {
+        Some(self.0.room.slot(slot)?.bound()?.config.clone())
+    }
+
     pub async fn unload(&self, slot: SlotName) -> Result<Value, Error> {
         self.request(Request::Unload(slot)).await
     }

@@ -47,6 +47,7 @@ impl Handle {
         thread: Option<String>,
         before: Option<&str>,
         full: Option<&str>,
+        wants_why: bool,
     ) -> Result<Conversation, Error> {
         let settings = self.0.settings.current();
         let config = &settings.config;
@@ -72,6 +73,7 @@ impl Handle {
             older,
             is_latest: before.is_none(),
             tasks,
+            why: if wants_why { Some(self.why(None, Some(id.to_owned())).await?) } else { None },
         })
     }
 

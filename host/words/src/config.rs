@@ -167,6 +167,10 @@ pub struct Monitor {
 pub struct Hub {
     /// Like `gateway.listen`. Needs a restart.
     pub listen: Listen,
+    /// Whom texts mention by a number, as `<@123>`: the number and the name that people see instead.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 1_000))]
+    pub names: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -294,7 +298,7 @@ impl Default for Monitor {
 
 impl Default for Hub {
     fn default() -> Self {
-        Self { listen: Listen::loopback(3102) }
+        Self { listen: Listen::loopback(3102), names: BTreeMap::new() }
     }
 }
 
