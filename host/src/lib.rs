@@ -22,10 +22,13 @@ pub mod journal;
 pub mod results;
 pub mod feed;
 pub mod logs;
+pub mod tls;
 pub mod run;
+pub mod supervisor;
 pub mod watch;
 pub mod settings;
 pub mod egress;
+pub mod traces;
 pub mod models;
 pub mod plugins;
 
