@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chela_storage::journal::{self, Committer, Options, Report};
 pub use chela_storage::journal::{Record, Transaction};
@@ -14,7 +15,7 @@ use crate::layout::StateDir;
 /// Commits that may wait.
 const QUEUE_MAX: usize = 4_096;
 /// Whoever waits for a commit looks so long for the answer before it sleeps.
-const AWAKE: std::time::Duration = std::time::Duration::from_micros(150);
+const AWAKE: Duration = Duration::from_micros(150);
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
@@ -169,9 +170,41 @@ impl Handle {
         self.submit_async(transaction)?.done().await
     }
 
+    /// Nothing is committed from now on until the answer is dropped, or for `at_most`, whatever comes first. Not for an async thread.
+    pub fn hold(&self, at_most: Duration) -> Result<Held, Error> {
+        let (begun, has_begun) = std::sync::mpsc::sync_channel(1);
+        let (release, released) = std::sync::mpsc::sync_channel::<()>(1);
+        let asked = self.0.committer.hold(move || {
+            // Who asked may have gone; then there is nothing to hold for.
+            if begun.send(()).is_ok() {
+                let _ = released.recv_timeout(at_most);
+            }
+        });
+        asked.map_err(|cause| told(&self.0.path, Arc::new(cause)))?;
+        let stopped = |_| told(&self.0.path, Arc::new(journal::Error::Stopped));
+        has_begun.recv().map_err(stopped)?;
+        Ok(Held { release, since: std::time::Instant::now(), at_most })
+    }
+
     /// The record as it is now. Not for an async thread.
     pub fn get(&self, kind: &str, id: &str) -> Result<Option<Record>, Error> {
         self.0.committer.get(kind, id).map_err(|cause| told(&self.0.path, cause))
+    }
+}
+
+/// While it is there nothing is committed.
+pub struct Held {
+    release: std::sync::mpsc::SyncSender<()>,
+    since: std::time::Instant,
+    at_most: Duration,
+}
+
+impl Held {
+    /// Lets commits go on; whether they waited until now.
+    pub fn release(self) -> bool {
+        // The thread looks at its own clock: near the end nobody knows, so that counts as too late.
+        let in_time = self.since.elapsed() + Duration::from_millis(100) < self.at_most;
+        self.release.send(()).is_ok() && in_time
     }
 }
 
