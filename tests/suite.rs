@@ -45,6 +45,7 @@ mod cases {
     mod init;
     mod jobs_flows;
     mod jobs_lives;
+    mod jobs_scenarios;
     mod kill;
     mod kit_languages;
     mod kit_projects;
