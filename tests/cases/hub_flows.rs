@@ -56,6 +56,7 @@ fn the_hub_of_a_real_gateway_serves_its_people() {
         config["continuation"]["enabled"] = json!(false);
         config["hub"]["names"] = json!({ "42": "Minji" });
     });
+    write_foreign(&dir);
     let serving = Binary::serve(&dir);
     let browser = Browser::start();
     let site = Site::new(&dir, &serving, &browser);
@@ -63,7 +64,7 @@ fn the_hub_of_a_real_gateway_serves_its_people() {
     a_question_is_answered_in_the_chat(&site, &tab);
     a_question_is_answered_on_its_task(&site, &tab);
     conversations_are_those_of_main_agents(&site, &tab);
-    faults_of_the_old_page_are_gone(&site, &dir, &tab);
+    faults_of_the_old_page_are_gone(&site, &tab);
     a_keyboard_is_enough(&site, &tab);
     every_field_takes_anything(&site, &tab);
     let said: Vec<String> = browser.problems().into_iter().filter(|said| !said.contains("status of 4")).collect();
@@ -172,18 +173,22 @@ fn conversations_are_those_of_main_agents(site: &Site<'_>, tab: &Tab<'_>) {
     }
 }
 
-fn faults_of_the_old_page_are_gone(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
-    use std::io::Write;
+/// What another system wrote before this gateway began.
+fn write_foreign(dir: &TestDir) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_millis();
-    let log = dir.state.event_log();
-    // A writer beside ours appends whole lines, as the old system does.
-    let mut file = std::fs::OpenOptions::new().append(true).open(log).expect("the log");
-    for (nth, (kind, data)) in FOREIGN.into_iter().enumerate() {
+    let line = |(nth, (kind, data)): (usize, (&str, &str))| {
         let agent = if nth == 0 { "eden" } else { "seum" };
-        let line =
-            format!("{{\"type\":\"{kind}\",\"agentId\":\"{agent}\",\"ts\":{},\"data\":{data}}}\n", now + nth as u128);
-        file.write_all(line.as_bytes()).expect("written");
-    }
+        format!(
+            "{{\"type\":\"{kind}\",\"agentId\":\"{agent}\",\"ts\":{},\"data\":{data}}}\n",
+            now - 60_000 + nth as u128
+        )
+    };
+    let text: String = FOREIGN.into_iter().enumerate().map(line).collect();
+    std::fs::create_dir_all(dir.state.logs()).expect("made");
+    std::fs::write(dir.state.event_log(), text).expect("written");
+}
+
+fn faults_of_the_old_page_are_gone(site: &Site<'_>, tab: &Tab<'_>) {
     site.open(tab, "/conversations/ws_old");
     shows(tab, "the model did not answer");
     shows(tab, "The other side could not answer");

@@ -166,13 +166,14 @@
   };
 
   // The socket.
-  let wait = 250, wasOpen = false, socket = null;
+  let wait = 250, wasOpen = false, socket = null, expired = false;
   const banner = (text) => { const place = by("banner"); place.hidden = !text; if (place.textContent !== text) place.textContent = text; };
-  const signedOut = () => { banner(body.dataset.expired); by("live").hidden = true; };
+  const signedOut = () => { expired = true; banner(body.dataset.expired); by("live").hidden = true; };
   const connect = () => {
     socket = new WebSocket((location.protocol === "https:" ? "wss://" : "ws://") + location.host + "/live");
     socket.onopen = () => {
       wait = 250;
+      expired = false;
       banner("");
       by("live").hidden = false;
       if (wasOpen) { tags.clear(); markStale(null); }
@@ -186,11 +187,11 @@
     };
     socket.onclose = () => {
       by("live").hidden = true;
-      banner(body.dataset.lost);
+      if (!expired) banner(body.dataset.lost);
       wasOpen = true;
       setTimeout(async () => {
         const answer = await fetch("/api/health", { cache: "no-store" }).catch(() => null);
-        if (answer?.status === 401) signedOut();
+        if (answer?.status === 401) signedOut(); else if (expired) { expired = false; banner(body.dataset.lost); }
         connect();
       }, wait);
       wait = Math.min(wait * 2, 8000);

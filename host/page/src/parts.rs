@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::layout::Shell;
-use crate::markdown::markdown;
+use crate::markdown::{markdown, plain_line};
 use crate::time::{when, written};
 use crate::views::{AgentState, Bubble, Face, Indexed, JobRow, QuestionCard, QuestionState, Side, Steps, TaskCard};
 
@@ -21,7 +21,7 @@ pub fn clip(text: &str, bytes_max: usize) -> String {
 pub fn title_of(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let line = line.trim_start_matches("[Goal]").trim_start_matches(['#', ' ', ':']);
-    clip(line, TITLE_BYTES)
+    clip(&plain_line(&clip(line, TITLE_BYTES * 4)), TITLE_BYTES)
 }
 
 /// A text as a part of an address.

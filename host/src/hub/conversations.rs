@@ -190,7 +190,7 @@ fn thread_row(config: &Config, row: &Value) -> Option<ThreadRow> {
         participants: texts(&row["participants"]).map(|id| face(config, id)).collect(),
         state: row["state"].as_str().unwrap_or_default().to_owned(),
         messages: row["messageCount"].as_u64().unwrap_or_default(),
-        last: row["lastMessage"].as_str().map(|text| super::words::readable(text).0),
+        last: row["lastMessage"].as_str().map(|text| title_of(&super::words::readable(text).0)),
         at: row["lastTs"].as_u64().unwrap_or_default(),
     })
 }

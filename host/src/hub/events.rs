@@ -134,7 +134,7 @@ fn sort_of(kind: &str, data: &Value) -> EventSort {
 pub(super) fn said(data: &Value) -> String {
     const NAMES: [&str; 10] =
         ["message", "replyPreview", "question", "answer", "reason", "progress", "summary", "action", "title", "error"];
-    NAMES.iter().find_map(|name| text_of(data, name)).map(|text| readable(text).0).unwrap_or_default()
+    NAMES.iter().find_map(|name| text_of(data, name)).map(|text| title_of(&readable(text).0)).unwrap_or_default()
 }
 
 fn line(config: &Config, event: &Value) -> EventLine {
