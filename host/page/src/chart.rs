@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use crate::canvas::short;
 use crate::events::{ROLES, role_word};
 use crate::time::iso;
 use crate::views::{Day, EventLine};
@@ -52,7 +53,7 @@ pub(crate) fn across(label: &str, rows: &[(String, u64, String)]) -> Markup {
         svg.chart viewBox=(format!("0 0 {WIDTH} {}", ROW * (rows.len() as u64).max(1))) role="img" aria-label=(said(label, rows)) {
             @for (at, (name, value, text)) in rows.iter().enumerate() {
                 @let top = at as u64 * ROW;
-                text.name x=(LEFT - 8) y=(top + 15) text-anchor="end" { (crate::clip(name, 48)) }
+                text.name x=(LEFT - 8) y=(top + 15) text-anchor="end" { (short(name, 20)) }
                 rect.back x=(LEFT) y=(top + 5) width=(RIGHT - LEFT) height="12" rx="2" {}
                 rect.bar x=(LEFT) y=(top + 5) width=((value * (RIGHT - LEFT)).div_ceil(most)) height="12" rx="2" {}
                 text.tick x=(RIGHT + 6) y=(top + 15) { (text) }
@@ -82,7 +83,7 @@ pub(crate) fn spans(label: &str, rows: &[(String, u64, u64)]) -> Markup {
             }
             @for (at, ((name, p50, p99), (_, _, text))) in rows.iter().zip(&texts).enumerate() {
                 @let top = at as u64 * ROW;
-                text.name x=(LEFT - 8) y=(top + 15) text-anchor="end" { (crate::clip(name, 48)) }
+                text.name x=(LEFT - 8) y=(top + 15) text-anchor="end" { (short(name, 20)) }
                 rect.bar x=(place(*p50)) y=(top + 7) width=(place(*p99).saturating_sub(place(*p50)).max(2)) height="8" rx="2" {}
                 circle.spot cx=(place(*p50)) cy=(top + 11) r="4" {}
                 text.tick x=(RIGHT + 6) y=(top + 15) { (text) }
