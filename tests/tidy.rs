@@ -120,8 +120,9 @@ fn each_foreign_world_is_known_to_one_room() {
         ("notify", "watch"),
         ("rusqlite", "monitor"),
         ("jiff", "clock"),
-        ("rustls", "egress"),
-        ("hyper_rustls", "egress"),
+        ("rustls", "tls"),
+        ("hyper_rustls", "tls"),
+        ("tokio_rustls", "tls"),
     ];
     for (path, text) in files_of_rooms() {
         let room = room_of(&path).unwrap_or_default();

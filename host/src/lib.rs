@@ -6,7 +6,9 @@
 pub use chela_words::{clock, config, event, id, layout, lineage, policy, port, schema, scope, session_key};
 
 // 2 machinery, and the one room that knows WebAssembly
-pub use chela_machinery::{bus, egress, feed, journal, logs, metrics, models, results, run, settings, watch};
+pub use chela_machinery::{
+    bus, egress, feed, journal, logs, metrics, models, results, run, settings, supervisor, tls, traces, watch,
+};
 pub use chela_plugins as plugins;
 
 // 3 flows

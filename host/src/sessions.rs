@@ -263,7 +263,7 @@ impl Handle {
         }
         let got = tokio::task::spawn_blocking(move || journal.get(record::RUN, &id)).await;
         let found = got.map_err(|_| Error::Stopping)??;
-        Ok(found.map(|found| journal::body(record::RUN, &found)).transpose()?)
+        Ok(found.map(|found| Run::read(&found)).transpose()?)
     }
 
     /// The session that a run belongs to.

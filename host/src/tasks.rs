@@ -166,6 +166,8 @@ struct Shared {
     closed: Mutex<HashSet<String>>,
     /// One change of the lists at a time.
     lists: Mutex<()>,
+    /// Counts their changes.
+    lists_seen: tokio::sync::watch::Sender<u64>,
     /// Completed tasks whose milestone items are still to be marked.
     unsynced: Mutex<BTreeMap<String, String>>,
 }
@@ -216,6 +218,7 @@ pub fn start(
         known: Mutex::new(known),
         closed: Mutex::default(),
         lists: Mutex::default(),
+        lists_seen: tokio::sync::watch::Sender::new(0),
         unsynced: Mutex::new(found.unsynced),
     });
     let handle = Handle(shared);

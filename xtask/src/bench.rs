@@ -25,6 +25,8 @@ pub enum Area {
     Channels,
     /// What the same guard costs in each language: to build, to start, to ask
     Languages,
+    /// What the hub's pages cost with much behind them, and how soon an event is on the screen; needs Chromium
+    Hub,
     /// What a change of a task costs, ten thousand of them, and edits from all sides
     Tasks,
 }
@@ -39,6 +41,7 @@ pub fn run(area: Area, json: bool) -> Result<()> {
         Area::Continuation => plugins::inside(&binary, "continuation")?.into(),
         Area::Channels => channels(&binary)?,
         Area::Languages => languages::run(&binary)?,
+        Area::Hub => plugins::inside(&binary, "hub")?.into(),
         Area::Tasks => plugins::inside(&binary, "tasks")?.into(),
     };
     if json {

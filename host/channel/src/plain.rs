@@ -69,6 +69,7 @@ mod tests {
             body: "네".as_bytes().to_vec(),
             error: String::new(),
             refused: false,
+            sent: true,
         };
         assert_eq!(read(answer).expect("an input"), Input::Response(expected));
         assert_eq!(read(json!("stopping")).expect("an input"), Input::Stopping);

@@ -91,8 +91,13 @@ pub struct Response {
     pub error: String,
     #[serde(default)]
     pub refused: bool,
-    /// It left, or a part of it did: it may have been done.
+    /// It left, or a part of it did: it may have been done. So it was where somebody writes an answer down.
+    #[serde(default = "left")]
     pub sent: bool,
+}
+
+fn left() -> bool {
+    true
 }
 
 impl Response {

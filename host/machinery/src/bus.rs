@@ -23,7 +23,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::event::{Event, Kind};
 use crate::layout::{EVENT_LOG_STEM, StateDir};
 use crate::metrics::Metrics;
-use batch::Batch;
+use batch::{Answer, Batch};
 use subscribers::Subscriber;
 
 pub use subscribers::{Delivery, Subscription};
@@ -155,7 +155,8 @@ impl Bus {
     /// Returns once the event is on the disk. Events that wait at the same time share one flush.
     pub async fn emit_durable(&self, event: Event) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
-        self.0.shared.push(event, Some(answer))?;
+        // Whoever asked may have gone.
+        self.0.shared.push(event, Some(Box::new(move |outcome| drop(answer.send(outcome)))))?;
         answered.await.unwrap_or(Err(Error::Closed))
     }
 
@@ -176,15 +177,24 @@ impl Bus {
     pub fn written(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
         // Asked for now, awaited whenever: what is emitted meanwhile is not waited for.
-        let asked = {
-            let mut pending = self.0.shared.lock();
-            let taken = self.0.shared.may_take(&pending, 0, true);
-            taken.map(|()| pending.batch.await_all(answer))
-        };
-        self.0.shared.wake.notify_one();
-        async move {
-            asked?;
-            answered.await.unwrap_or(Err(Error::Closed))
+        self.when_written(move |outcome| drop(answer.send(outcome)));
+        async move { answered.await.unwrap_or(Err(Error::Closed)) }
+    }
+
+    /// Tells `then` when everything that was emitted before is on the disk, or that it is not. It must not wait for anything.
+    pub fn when_written(&self, then: impl FnOnce(Result<(), Error>) + Send + 'static) {
+        let shared = &self.0.shared;
+        let mut pending = shared.lock();
+        if let Err(error) = shared.may_take(&pending, 0, true) {
+            drop(pending);
+            return then(Err(error));
+        }
+        let first = pending.batch.is_empty();
+        pending.batch.await_all(Box::new(then));
+        drop(pending);
+        // The writer sleeps until there is something; then it has its time.
+        if first {
+            shared.wake.notify_one();
         }
     }
 
@@ -237,8 +247,9 @@ impl Owner {
         if writer.is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the thread of the event log had died");
         }
-        let mut pending = self.shared.lock();
-        let count = std::mem::take(&mut pending.lost) + pending.batch.count;
+        // Whoever waits for what was never written is let go.
+        let left = std::mem::take(&mut self.shared.lock().batch);
+        let count = std::mem::take(&mut self.shared.lock().lost) + left.count;
         match count {
             0 => Ok(()),
             count => Err(Error::Lost { path: self.shared.path.clone(), count }),
@@ -255,7 +266,7 @@ impl Drop for Owner {
 }
 
 impl Shared {
-    fn push(&self, event: Event, answer: Option<oneshot::Sender<Result<(), Error>>>) -> Result<(), Error> {
+    fn push(&self, event: Event, answer: Option<Answer>) -> Result<(), Error> {
         let line = serde_json::to_vec(&event).expect("an event is plain JSON");
         let heard = self.subscribers().iter().any(|subscriber| subscriber.wants(&event.kind));
         let heard = heard.then(|| Arc::new(event));

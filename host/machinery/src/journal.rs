@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use chela_storage::journal::{self, Committer, Options, Report};
 pub use chela_storage::journal::{Record, Transaction};
@@ -14,7 +16,7 @@ use crate::layout::StateDir;
 /// Commits that may wait.
 const QUEUE_MAX: usize = 4_096;
 /// Whoever waits for a commit looks so long for the answer before it sleeps.
-const AWAKE: std::time::Duration = std::time::Duration::from_micros(150);
+const AWAKE: Duration = Duration::from_micros(250);
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
@@ -77,7 +79,7 @@ impl Opened {
             let cause = journal::Error::Io { action: "start the thread of", path: path.clone(), source };
             told(&path, Arc::new(cause))
         })?;
-        Ok(Handle(Arc::new(Shared { committer, path })))
+        Ok(Handle(Arc::new(Shared { committer, path, awaited: AtomicUsize::new(0) })))
     }
 }
 
@@ -109,6 +111,8 @@ pub struct Handle(Arc<Shared>);
 struct Shared {
     committer: Committer,
     path: PathBuf,
+    /// Commits that async threads wait for.
+    awaited: AtomicUsize,
 }
 
 /// A commit that was asked for.
@@ -132,13 +136,40 @@ impl Asked {
 }
 
 /// A commit that was asked for by an async thread.
-pub struct Awaited(tokio::sync::oneshot::Receiver<Result<u64, Arc<journal::Error>>>, PathBuf);
+pub struct Awaited {
+    answer: tokio::sync::oneshot::Receiver<Result<u64, Arc<journal::Error>>>,
+    shared: Arc<Shared>,
+}
 
 impl Awaited {
     /// Waits until it is durable.
-    pub async fn done(self) -> Result<u64, Error> {
-        let answered = self.0.await.unwrap_or_else(|_| Err(Arc::new(journal::Error::Stopped)));
-        answered.map_err(|cause| told(&self.1, cause))
+    pub async fn done(mut self) -> Result<u64, Error> {
+        let answered = match self.awake().await {
+            Some(answered) => answered,
+            None => (&mut self.answer).await.unwrap_or_else(|_| Err(Arc::new(journal::Error::Stopped))),
+        };
+        answered.map_err(|cause| told(&self.shared.path, cause))
+    }
+
+    /// Looks for the answer for a moment, while nobody else waits for one: to be woken takes a thread about as long as a flush does. Others
+    /// that have something to do have their turn in between.
+    async fn awake(&mut self) -> Option<Result<u64, Arc<journal::Error>>> {
+        use tokio::sync::oneshot::error::TryRecvError;
+        let awake = std::time::Instant::now() + AWAKE;
+        while self.shared.awaited.load(Ordering::Relaxed) == 1 && std::time::Instant::now() < awake {
+            match self.answer.try_recv() {
+                Ok(answered) => return Some(answered),
+                Err(TryRecvError::Closed) => return Some(Err(Arc::new(journal::Error::Stopped))),
+                Err(TryRecvError::Empty) => tokio::task::yield_now().await,
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.shared.awaited.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -158,10 +189,12 @@ impl Handle {
 
     /// Asks for a commit, for async threads: what is asked for first is committed first.
     pub fn submit_async(&self, transaction: Transaction) -> Result<Awaited, Error> {
-        let (answer, answered) = tokio::sync::oneshot::channel();
-        let asked = self.0.committer.submit(transaction, move |outcome| drop(answer.send(outcome)));
+        let (send, answer) = tokio::sync::oneshot::channel();
+        self.0.awaited.fetch_add(1, Ordering::Relaxed);
+        let awaited = Awaited { answer, shared: self.0.clone() };
+        let asked = self.0.committer.submit(transaction, move |outcome| drop(send.send(outcome)));
         asked.map_err(|cause| told(&self.0.path, Arc::new(cause)))?;
-        Ok(Awaited(answered, self.0.path.clone()))
+        Ok(awaited)
     }
 
     /// Commits and waits, for async threads.
@@ -169,9 +202,41 @@ impl Handle {
         self.submit_async(transaction)?.done().await
     }
 
+    /// Nothing is committed from now on until the answer is dropped, or for `at_most`, whatever comes first. Not for an async thread.
+    pub fn hold(&self, at_most: Duration) -> Result<Held, Error> {
+        let (begun, has_begun) = std::sync::mpsc::sync_channel(1);
+        let (release, released) = std::sync::mpsc::sync_channel::<()>(1);
+        let asked = self.0.committer.hold(move || {
+            // Who asked may have gone; then there is nothing to hold for.
+            if begun.send(()).is_ok() {
+                let _ = released.recv_timeout(at_most);
+            }
+        });
+        asked.map_err(|cause| told(&self.0.path, Arc::new(cause)))?;
+        let stopped = |_| told(&self.0.path, Arc::new(journal::Error::Stopped));
+        has_begun.recv().map_err(stopped)?;
+        Ok(Held { release, since: std::time::Instant::now(), at_most })
+    }
+
     /// The record as it is now. Not for an async thread.
     pub fn get(&self, kind: &str, id: &str) -> Result<Option<Record>, Error> {
         self.0.committer.get(kind, id).map_err(|cause| told(&self.0.path, cause))
+    }
+}
+
+/// While it is there nothing is committed.
+pub struct Held {
+    release: std::sync::mpsc::SyncSender<()>,
+    since: std::time::Instant,
+    at_most: Duration,
+}
+
+impl Held {
+    /// Lets commits go on; whether they waited until now.
+    pub fn release(self) -> bool {
+        // The thread looks at its own clock: near the end nobody knows, so that counts as too late.
+        let in_time = self.since.elapsed() + Duration::from_millis(100) < self.at_most;
+        self.release.send(()).is_ok() && in_time
     }
 }
 
@@ -183,8 +248,7 @@ pub fn body<T: DeserializeOwned>(kind: &str, record: &Record) -> Result<T, Error
 
 /// Adds a record to a transaction.
 pub fn put(transaction: &mut Transaction, kind: &str, id: &str, body: &impl Serialize) -> Result<(), Error> {
-    let body = serde_json::to_vec(body).expect("a record is plain JSON");
-    transaction.put(kind, id, &body).map_err(|cause| refused(kind, cause))
+    transaction.put_value(kind, id, body).map_err(|cause| refused(kind, cause))
 }
 
 /// Takes a record out with a transaction.

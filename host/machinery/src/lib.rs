@@ -7,10 +7,13 @@ pub mod journal;
 pub mod results;
 pub mod feed;
 pub mod logs;
+pub mod tls;
 pub mod run;
+pub mod supervisor;
 pub mod watch;
 pub mod settings;
 pub mod egress;
+pub mod traces;
 pub mod models;
 
 use chela_words::{clock, config, event, layout, port, schema, scope, session_key};

@@ -4,10 +4,12 @@
 
 mod adopt;
 mod file;
+mod identity;
 mod secrets;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
@@ -20,11 +22,14 @@ use crate::config::{self, Config, Problems};
 use crate::event::Kind;
 use crate::layout::StateDir;
 use crate::metrics::{Metrics, Outcome, Word};
+use crate::port::Port;
 use crate::schema::Problem;
+use crate::tls::Identity;
 use crate::watch::Watcher;
 
 pub use adopt::{Adopted, Adoption, read_old};
-pub use file::{check, create, edit, load, make_workspaces, owner_token};
+pub use file::{check, create, edit, load, load_serving, make_workspaces, owner_token};
+pub use identity::identity;
 pub use secrets::{Principal, Seal, Tokens, fault as token_fault, secret_text};
 
 #[derive(Debug, thiserror::Error)]
@@ -71,9 +76,21 @@ impl Error {
 pub struct Settings {
     pub config: Config,
     pub tokens: Tokens,
+    /// What encrypted listeners show; none where nothing is encrypted, and for commands that do not serve.
+    pub identity: Option<Identity>,
     /// Tells one state of the file from another, without telling what is in it.
     pub revision: String,
 }
+
+impl Settings {
+    /// What a listener shows, if it is encrypted.
+    pub fn identity_of(&self, port: Port) -> Option<&Identity> {
+        self.identity.as_ref().filter(|_| self.config.tls.covers(port))
+    }
+}
+
+/// How often the files of certificate and key are looked at.
+const CERTIFICATE_LOOK: Duration = Duration::from_secs(30);
 
 /// What became of a reading of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -158,7 +175,8 @@ impl Service {
         let (requests, inbox) = mpsc::channel(8);
         let handle = Handle { settings: settings_seen, standing: standing_seen, requests };
         let watcher = Watcher::file(&self.dir.config(), self.clock.clone());
-        let mut state = State { service: self, started_with, settings, standing };
+        let looked = identity::look(&started_with.tls, &self.dir);
+        let mut state = State { service: self, started_with, settings, standing, looked };
         // What changed between the first reading and the watch is taken up now.
         drop(state.reload());
         (handle, state.run(watcher, inbox, stop))
@@ -170,6 +188,8 @@ struct State {
     started_with: Config,
     settings: watch::Sender<Arc<Settings>>,
     standing: watch::Sender<Standing>,
+    /// How the files of certificate and key looked when they were last read.
+    looked: [identity::Look; 2],
 }
 
 impl State {
@@ -186,6 +206,7 @@ impl State {
                     None => return,
                 },
                 () = watcher.changed() => drop(self.reload()),
+                () = self.service.clock.sleep(CERTIFICATE_LOOK) => self.look_at_certificate(),
             }
         }
     }
@@ -201,10 +222,26 @@ impl State {
         self.reload()
     }
 
+    /// A certificate that was renewed is taken up without a word; who renews it need not know us.
+    fn look_at_certificate(&mut self) {
+        let tls = self.settings.borrow().config.tls.clone();
+        if identity::look(&tls, &self.service.dir) != self.looked {
+            drop(self.reload());
+        }
+    }
+
     fn reload(&mut self) -> Result<Applied, Error> {
-        let loaded = load(&self.service.dir).and_then(|new| make_workspaces(&self.service.dir, &new).map(|()| new));
+        let tls = self.settings.borrow().config.tls.clone();
+        self.looked = identity::look(&tls, &self.service.dir);
+        let loaded =
+            load_serving(&self.service.dir).and_then(|new| make_workspaces(&self.service.dir, &new).map(|()| new));
         match loaded {
-            Ok(settings) => Ok(self.apply(settings)),
+            Ok(settings) => {
+                if settings.config.tls != tls {
+                    self.looked = identity::look(&settings.config.tls, &self.service.dir);
+                }
+                Ok(self.apply(settings))
+            }
             Err(error) => {
                 self.refuse(&error);
                 Err(error)
@@ -218,11 +255,14 @@ impl State {
         if old.tokens != new.tokens && !changed.iter().any(|path| path.starts_with("gateway.auth")) {
             changed.push("gateway.auth".into());
         }
+        if old.identity != new.identity && !changed.iter().any(|path| path.starts_with("tls")) {
+            changed.push("tls".into());
+        }
         let restart_needed = config::needing_restart(&config::changed_paths(&self.started_with, &new.config));
         let applied = Applied { changed, restart_needed };
         let standing = Standing { problems: Vec::new(), restart_needed: applied.restart_needed.clone() };
         let was_refused = !self.standing.send_replace(standing).problems.is_empty();
-        if new.revision != old.revision || old.tokens != new.tokens {
+        if new.revision != old.revision || old.tokens != new.tokens || old.identity != new.identity {
             self.settings.send_replace(Arc::new(new));
         }
         // A change of comments alone is no news, unless the file was refused before.

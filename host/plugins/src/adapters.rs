@@ -84,6 +84,8 @@ pub struct Answered {
     pub outputs: Vec<Output>,
     /// All that the next instance must know, where it is to be kept now.
     pub state: Option<State>,
+    /// What it took on its thread; the way there and back comes on top.
+    pub took: Duration,
 }
 
 /// An instance with a state.
@@ -290,10 +292,11 @@ impl Adapter {
         let from = Instant::now();
         // Both in one go: a hop between threads takes longer than most calls.
         let code = move |instance: &mut Instance, around: &Surroundings| -> Result<Answered, Failure> {
+            let begun = Instant::now();
             let outputs = words::handle(instance, &inputs, around)?;
             let keeps = in_any_case || outputs.contains(&Output::Checkpoint);
             let state = if keeps { Some(words::snapshot(instance, around)?) } else { None };
-            Ok(Answered { outputs, state })
+            Ok(Answered { outputs, state, took: begun.elapsed() })
         };
         let answered = self.call(around, code).await?;
         answered.state.as_ref().map_or(Ok(()), check_state)?;

@@ -15,10 +15,12 @@ use super::worlds::{BeforeToolCall, Call, Categories, Instructions, Next, Roles}
 use super::{About, Answered, Decision, Handle, fallback};
 use crate::config::OnFailure;
 use crate::event::{Kind, Role};
+use crate::metrics;
 use crate::policy::{
     Action, Actor, CategoriesInput, Classification, Conversation, EventFacts, InstructionsInput, NextInput, RolesInput,
     ToolCall, Verdict,
 };
+use crate::traces::{self, Begin};
 
 /// A call waits so long for the first load of its slot.
 const FIRST_LOAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -162,7 +164,18 @@ impl Handle {
         about: &About,
     ) -> Result<Answered<C::Output>, Unanswered> {
         let Some(slot) = self.0.room.slot(name) else { return Err(Unanswered::Idle(Idle::Empty)) };
-        self.ask_slot::<C>(lane, &slot, input, about).await
+        let begin = || Begin::new(format!("component {name}"), traces::Kind::Internal).with("chela.export", C::EXPORT);
+        let work = self.ask_slot::<C>(lane, &slot, input, about);
+        traces::traced(&self.0.room.clock, begin, work, |answer, attributes| match answer {
+            Ok(answered) => {
+                attributes
+                    .extend(answered.by.iter().map(|by| ("chela.component", format!("{} {}", by.name, by.version))));
+                Ok(())
+            }
+            Err(Unanswered::Idle(_)) => Err("idle".to_owned()),
+            Err(Unanswered::Failed(failure)) => Err(failure.kind().to_owned()),
+        })
+        .await
     }
 
     /// One answer of a slot's component, from the version before if the newest fails on probation.
@@ -207,6 +220,7 @@ impl Handle {
                     slot.answered(generation.id, now);
                     slot.stats.lock().unwrap_or_else(PoisonError::into_inner).called(cost.took);
                     room.count(slot, "answered");
+                    room.metrics.plugin_times.took(&metrics::Slot { slot: slot.name.to_string() }, cost.took);
                     room.decided::<C>(slot, &generation, asked, &output, cost.took, about);
                     return Ok(Answered { answer: output, by: Some(generation.identity.clone()) });
                 }

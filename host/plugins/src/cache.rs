@@ -2,13 +2,14 @@
 //! Keeps true: looking at a component and compiling it happen in a child process under limits, for a hostile one may bring down whoever
 //! looks at it, and compiling leaves a hundred megabytes behind; only code that this binary compiled, whole and unchanged, is ever loaded.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use chela_storage::Mode;
@@ -71,6 +72,14 @@ pub(super) struct Cache {
     compile_time_max: Duration,
     /// Set once no more is to be compiled.
     stopping: Arc<AtomicBool>,
+    /// What is mapped and in use, by the name of its file.
+    mapped: Arc<Mutex<HashMap<String, Weak<Mapped>>>>,
+}
+
+/// Compiled code in memory. Slots with the same component share it: each mapping of its own would lie in memory once more.
+pub(super) struct Mapped {
+    pub(super) component: Component,
+    pub(super) inspection: Inspection,
 }
 
 /// What lies beside compiled code.
@@ -91,14 +100,31 @@ impl Cache {
     ) -> Self {
         let shipped = shipped.filter(|dir| is_ours_alone(dir));
         let (fingerprint, compile_time_max) = (engine::fingerprint(&engine), COMPILE_TIME_MAX);
-        Self { engine, fingerprint, dir, shipped, compiler, compile_time_max, stopping }
+        Self { engine, fingerprint, dir, shipped, compiler, compile_time_max, stopping, mapped: Arc::default() }
     }
 
-    /// The compiled component and what it is, from disk if they are there. Compiling takes seconds: not for an async thread.
-    pub(super) fn component(&self, material: &Material) -> Result<(Component, Inspection), Error> {
+    /// The compiled component and what it is, from memory or disk if they are there. Compiling takes seconds: not for an async thread.
+    pub(super) fn component(&self, material: &Material) -> Result<Arc<Mapped>, Error> {
         let name = file_name(&material.hash, &self.fingerprint);
+        let in_use = || self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = in_use().get(&name).and_then(Weak::upgrade) {
+            return Ok(found);
+        }
+        // Not under the lock: whoever wants another component does not wait while this one is compiled.
+        let made = Arc::new(self.from_disk(material, &name)?);
+        let mut mapped = in_use();
+        // Somebody else was sooner: then there is one of them all the same.
+        if let Some(found) = mapped.get(&name).and_then(Weak::upgrade) {
+            return Ok(found);
+        }
+        mapped.retain(|_, known| known.strong_count() > 0);
+        mapped.insert(name, Arc::downgrade(&made));
+        Ok(made)
+    }
+
+    fn from_disk(&self, material: &Material, name: &str) -> Result<Mapped, Error> {
         if let Some(shipped) = &self.shipped
-            && let Ok(found) = load(&self.engine, &shipped.join(&name))
+            && let Ok(found) = load(&self.engine, &shipped.join(name))
         {
             return Ok(found);
         }
@@ -106,7 +132,7 @@ impl Cache {
         if !is_ours_alone(&self.dir) {
             return Err(Error::Rights { path: self.dir.clone() });
         }
-        let path = self.dir.join(&name);
+        let path = self.dir.join(name);
         if path.is_file() {
             match load(&self.engine, &path) {
                 Ok(found) => return Ok(found),
@@ -211,7 +237,7 @@ fn facts_of(path: &Path) -> PathBuf {
     path.with_extension("json")
 }
 
-fn load(engine: &Engine, path: &Path) -> Result<(Component, Inspection), Error> {
+fn load(engine: &Engine, path: &Path) -> Result<Mapped, Error> {
     let bad = |said: String| Error::Load { path: path.to_owned(), said };
     let facts = source::read_file(&facts_of(path), FACTS_BYTES_MAX).map_err(|error| bad(error.to_string()))?;
     let facts: Facts = serde_json::from_slice(&facts).map_err(|error| bad(error.to_string()))?;
@@ -222,7 +248,7 @@ fn load(engine: &Engine, path: &Path) -> Result<(Component, Inspection), Error> 
         return Err(bad("it is not what was compiled".into()));
     }
     let component = map(engine, path).map_err(|error| bad(super::failure::chain(&error)))?;
-    Ok((component, facts.inspection))
+    Ok(Mapped { component, inspection: facts.inspection })
 }
 
 /// Mapped rather than copied, so that the machine can share it and forget it.

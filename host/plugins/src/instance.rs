@@ -10,6 +10,7 @@ use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 
 use super::bindings::{adapter, classification, lifecycle, log, prompts, tool_guard};
+use super::cache::Mapped;
 use super::engine::Ticker;
 use super::failure::{Failure, Limit, Passed, chain};
 use super::wasi;
@@ -60,6 +61,8 @@ pub(super) struct Template {
     prompts: Option<prompts::GuestIndices>,
     adapter: Option<adapter::GuestIndices>,
     ticker: Arc<Ticker>,
+    /// So that others find it while this is there.
+    _mapped: Option<Arc<Mapped>>,
 }
 
 /// The interfaces that an instance exports.
@@ -126,7 +129,14 @@ impl Template {
             adapter: adapter::GuestIndices::new(&pre).ok(),
             pre,
             ticker,
+            _mapped: None,
         })
+    }
+
+    /// The same, of a component that slots share.
+    pub(super) fn shared(engine: &Engine, mapped: Arc<Mapped>, ticker: Arc<Ticker>) -> wasmtime::Result<Self> {
+        let own = Self::new(engine, &mapped.component, ticker)?;
+        Ok(Self { _mapped: Some(mapped), ..own })
     }
 
     /// An instance that was only started. Its start function runs under the limits of `configure`.

@@ -33,7 +33,7 @@ mod workbench;
 mod wasi;
 mod worlds;
 
-use chela_machinery::{bus, metrics, settings, watch};
+use chela_machinery::{bus, metrics, settings, traces, watch};
 use chela_words::{clock, config, event, layout, policy};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -238,6 +238,16 @@ impl Handle {
 
     pub async fn load(&self, load: Load) -> Result<Value, Error> {
         self.request(Request::Load(load)).await
+    }
+
+    /// What a component would answer to these inputs of an export, beside what serves now; changes nothing.
+    pub async fn compare(&self, load: Load, export: &'static str, inputs: Vec<Value>) -> Result<Value, Error> {
+        self.request(Request::Compare { load, export, inputs }).await
+    }
+
+    /// The configuration of what serves in a slot, as JSON.
+    pub fn config_of(&self, slot: &SlotName) -> Option<String> {
+        Some(self.0.room.slot(slot)?.bound()?.config.clone())
     }
 
     pub async fn unload(&self, slot: SlotName) -> Result<Value, Error> {

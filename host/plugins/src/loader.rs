@@ -43,6 +43,12 @@ pub(super) enum Command {
 /// What an operator may ask for.
 pub(super) enum Request {
     Load(Load),
+    /// Only tell what it would answer.
+    Compare {
+        load: Load,
+        export: &'static str,
+        inputs: Vec<Value>,
+    },
     Unload(SlotName),
     Disable(SlotName),
     Enable(SlotName),

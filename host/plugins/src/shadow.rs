@@ -90,6 +90,47 @@ pub(super) fn replay(
     Ok(report)
 }
 
+/// What both answer to one input; none where one of them fails, or none serves.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Pair {
+    pub before: Option<Value>,
+    pub after: Option<Value>,
+    /// Why the new one has no answer.
+    pub failed: Option<String>,
+}
+
+/// Asks both the same. An input on which one fails leaves the others alone. Runs guest code.
+pub(super) fn pairs(
+    old: Option<&Generation>,
+    new: &Generation,
+    export: &str,
+    inputs: &[Value],
+    around: impl Fn(&Value) -> Surroundings,
+) -> Result<Vec<Pair>, Broke> {
+    let since = Instant::now();
+    let fresh = || make(new).map_err(|said| Broke { export: "configure".into(), digest: String::new(), said });
+    let mut before = old.and_then(|old| make(old).ok());
+    let mut after = fresh()?;
+    let mut pairs = Vec::new();
+    for input in inputs.iter().take_while(|_| since.elapsed() < PATIENCE) {
+        let around = around(input);
+        let answered = dispatch::call(&mut after, export, input, &around);
+        if !after.is_whole() {
+            after = fresh()?;
+        }
+        let served = before.as_mut().and_then(|instance| dispatch::call(instance, export, input, &around).ok());
+        if before.as_ref().is_some_and(|instance| !instance.is_whole()) {
+            before = old.and_then(|old| make(old).ok());
+        }
+        let (after, failed) = match answered {
+            Ok(answer) => (Some(answer), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        pairs.push(Pair { before: served, after, failed });
+    }
+    Ok(pairs)
+}
+
 fn make(generation: &Generation) -> Result<Instance, String> {
     generation.make(&mut Vec::new()).map_err(|unmade| match unmade {
         Unmade::Failed(failure) => failure.to_string(),

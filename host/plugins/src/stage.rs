@@ -75,12 +75,13 @@ impl Stage {
         static GENERATIONS: AtomicU64 = AtomicU64::new(1);
         let label = || wanted.label.clone();
         verify(wanted)?;
-        let (component, inspection) = self.cache.component(&wanted.material).map_err(|error| error.named(label()))?;
+        let mapped = self.cache.component(&wanted.material).map_err(|error| error.named(label()))?;
+        let inspection = mapped.inspection.clone();
         if let Some(world) = wanted.world.filter(|world| !inspection.worlds.contains(world)) {
             let (worlds, slot) = (inspection.worlds.clone(), wanted.slot.clone());
             return Err(Error::World { source_name: label(), worlds, slot, wanted: world });
         }
-        let template = Template::new(&self.engine, &component, self.ticker.clone())
+        let template = Template::shared(&self.engine, mapped, self.ticker.clone())
             .map_err(|error| Error::Link { source_name: label(), said: super::failure::chain(&error) })?;
         let mut lines = Vec::new();
         let described = template.describe(wanted.limits, &mut lines);

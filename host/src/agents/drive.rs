@@ -12,6 +12,7 @@ use crate::config::{Agent, AgentRole, RunLimits};
 use crate::models::{self, Asker, Chosen, Heard};
 use crate::sessions::{self, Further, Status, Step, Sum, Turn, Wrong, stop_word};
 use crate::settings::Settings;
+use crate::traces::{self, Begin};
 
 /// The longest answer, calls included.
 const ANSWER_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -75,7 +76,22 @@ pub(super) struct Finished {
     pub(super) stop: Stop,
 }
 
-pub(super) async fn drive(shared: Arc<Shared>, mut turn: Turn, place: OwnedSemaphorePermit) {
+pub(super) async fn drive(shared: Arc<Shared>, turn: Turn, place: OwnedSemaphorePermit) {
+    let clock = shared.options.clock.clone();
+    let message = turn.message();
+    let (id, chain, session) = (message.id.clone(), message.chain.id.clone(), turn.session().to_string());
+    let in_job = message.part.is_some();
+    let begin = move || {
+        // A message of a job has the job's id before its number.
+        let job = id.rsplit_once(':').map(|(job, _)| job).filter(|_| in_job);
+        let begin = Begin::new("run", traces::Kind::Internal).of(&chain).known_as(&id).below(job);
+        begin.with("chela.run", id.clone()).with("chela.session", session)
+    };
+    traces::traced(&clock, begin, to_its_end(shared, turn, place), |ended, _| ended.clone()).await.ok();
+}
+
+/// Runs it; what it failed of, in a word.
+async fn to_its_end(shared: Arc<Shared>, mut turn: Turn, place: OwnedSemaphorePermit) -> Result<(), String> {
     let options = &shared.options;
     let settings = options.settings.current();
     let agent = settings.config.agents.list.iter().find(|agent| agent.id == turn.session().agent);
@@ -88,7 +104,7 @@ pub(super) async fn drive(shared: Arc<Shared>, mut turn: Turn, place: OwnedSemap
     let aborted = turn.aborted().clone();
     let outcome = tokio::select! {
         // Dropped without an end: the journal has what was done, and the next start goes on from there.
-        () = shared.cut.cancelled() => return,
+        () = shared.cut.cancelled() => return Err("interrupted".into()),
         () = aborted.cancelled() => Err(Failed { status: Status::Aborted, said: "aborted".into(), kind: None, transient: false }),
         () = options.clock.sleep(Duration::from_millis(time_ms)) => {
             let said = format!("the run took longer than {time_ms} ms");
@@ -96,7 +112,12 @@ pub(super) async fn drive(shared: Arc<Shared>, mut turn: Turn, place: OwnedSemap
         }
         outcome = run.go(agent, &mut turn, limits) => outcome,
     };
+    let ended = outcome
+        .as_ref()
+        .map(|_| ())
+        .map_err(|failed| failed.kind.clone().unwrap_or_else(|| format!("{:?}", failed.status).to_lowercase()));
     run.end(turn, outcome).await;
+    ended
 }
 
 impl Run<'_> {

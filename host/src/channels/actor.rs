@@ -221,7 +221,7 @@ impl Actor {
         self.call = None;
         self.adapter = Some(adapter);
         match outcome {
-            Ok(Handled { outputs, state }) => {
+            Ok(Handled { outputs, state, .. }) => {
                 self.left = state;
                 self.feed(Event::Called { outputs, probation }).await;
                 self.left = None;

@@ -206,7 +206,8 @@ mod tests {
             "id": "r", "session": "agent:eden:main", "sessionId": "s", "order": 1, "method": "chat.send", "at": 1, "text": "never mind",
             "chain": { "id": "r", "hop": 0 },
         });
-        let run: Run = serde_json::from_value(accepted).expect("a run");
+        let accepted = serde_json::from_value(accepted).expect("a message");
+        let run = Run { accepted, resumed: 0, ended: None, settled: false };
         assert_eq!(turns(&of_run(&run, &[])).len(), 1);
         let rows = of_run(&run, &[Step::Withdrawn { at: Timestamp(2) }]);
         assert_eq!(rows.iter().map(text_of).collect::<Vec<_>>(), ["never mind"]);

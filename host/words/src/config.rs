@@ -15,7 +15,9 @@ mod parse;
 mod plugins;
 mod secret;
 mod starter;
+mod tls;
 mod tools;
+mod traces;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -43,9 +45,11 @@ pub use listen::Listen;
 pub use models::{Model, ModelRef, Provider, ProviderKind, Providers, RunLimits, Runs};
 pub use parse::{Problems, json5_value, parse};
 pub use plugins::{Binding, Decisions, Guard, OnFailure, PluginLimits, Plugins, Signatures, Switch};
-pub use secret::{REDACTED, Secret};
+pub use secret::{FromCredential, REDACTED, Secret};
 pub use starter::{Starter, StarterProvider, StarterTeam, starter};
+pub use tls::{Pem, Secured, Tls};
 pub use tools::{HttpFetch, ReachableHost, TOOL_NAMES, Tools};
+pub use traces::Traces;
 
 /// A configuration larger than this is refused unread.
 pub const BYTES_MAX: u64 = 1024 * 1024;
@@ -65,6 +69,8 @@ pub struct Config {
     pub monitor: Monitor,
     /// The web page.
     pub hub: Hub,
+    /// Encryption of what clients send and get.
+    pub tls: Tls,
     /// Who is in the team.
     pub agents: Agents,
     /// Where the models of agents are.
@@ -92,8 +98,12 @@ pub struct Config {
     pub decisions: Decisions,
     /// The event log.
     pub events: Events,
+    /// What clients have changed.
+    pub audit: Audit,
     /// What one client or one request may take.
     pub limits: Limits,
+    /// Where spans are sent.
+    pub traces: Traces,
     /// The gateway's own log, on standard error.
     pub log: Log,
 }
@@ -167,6 +177,10 @@ pub struct Monitor {
 pub struct Hub {
     /// Like `gateway.listen`. Needs a restart.
     pub listen: Listen,
+    /// Whom texts mention by a number, as `<@123>`: the number and the name that people see instead.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 1_000))]
+    pub names: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -203,6 +217,14 @@ pub struct Limits {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Audit {
+    /// How long the audit log is kept, in whole months. Needs a restart.
+    #[schemars(range(min = 31, max = 36_500))]
+    pub keep_days: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Log {
     pub level: LogLevel,
     /// Needs a restart.
@@ -234,6 +256,7 @@ impl Default for Config {
             gateway: Gateway::default(),
             monitor: Monitor::default(),
             hub: Hub::default(),
+            tls: Tls::default(),
             agents: Agents::default(),
             providers: Providers::default(),
             runs: Runs::default(),
@@ -248,7 +271,9 @@ impl Default for Config {
             channels: BTreeMap::new(),
             decisions: Decisions::default(),
             events: Events::default(),
+            audit: Audit::default(),
             limits: Limits::default(),
+            traces: Traces::default(),
             log: Log::default(),
         }
     }
@@ -294,7 +319,7 @@ impl Default for Monitor {
 
 impl Default for Hub {
     fn default() -> Self {
-        Self { listen: Listen::loopback(3102) }
+        Self { listen: Listen::loopback(3102), names: BTreeMap::new() }
     }
 }
 
@@ -311,6 +336,12 @@ impl Default for Limits {
             write_timeout_ms: 30_000,
             drain_timeout_ms: 10_000,
         }
+    }
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { keep_days: 365 }
     }
 }
 
@@ -378,13 +409,14 @@ fn collect_changes(path: &str, old: &Value, new: &Value, paths: &mut Vec<String>
 
 /// Of changed paths, those that a running gateway cannot take up.
 pub fn needing_restart(changed: &[String]) -> Vec<String> {
-    const FIXED: [&str; 7] = [
+    const FIXED: [&str; 8] = [
         "gateway.listen",
         "monitor.listen",
         "hub.listen",
         "runs.concurrency",
         "events.groupMs",
         "events.keepDays",
+        "audit.keepDays",
         "log.format",
     ];
     changed.iter().filter(|path| FIXED.contains(&path.as_str())).cloned().collect()

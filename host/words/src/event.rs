@@ -163,9 +163,14 @@ impl Event {
     }
 
     /// What an agent did. An `eventRole` that `data` has stays.
-    pub fn of(agent: &str, kind: Kind, ts: Timestamp, mut data: Map<String, Value>) -> Self {
+    pub fn of(agent: &str, kind: Kind, ts: Timestamp, data: Map<String, Value>) -> Self {
+        Self::named(id::fresh(ts).to_string(), agent, kind, ts, data)
+    }
+
+    /// Like [`Event::of`], under the name that it has when it is told again.
+    pub fn named(id: String, agent: &str, kind: Kind, ts: Timestamp, mut data: Map<String, Value>) -> Self {
         data.entry("eventRole").or_insert_with(|| kind.role().as_str().into());
-        Self { id: id::fresh(ts).to_string(), kind: kind.as_str().into(), agent_id: agent.into(), ts, data }
+        Self { id, kind: kind.as_str().into(), agent_id: agent.into(), ts, data }
     }
 
     /// Names it by the record that caused it, so that it is known when it is told again.

@@ -26,6 +26,11 @@ impl StateDir {
         self.0.join("chela.json")
     }
 
+    /// Which layout this directory has, and which version served it last.
+    pub fn stamp(&self) -> PathBuf {
+        self.0.join("state.json")
+    }
+
     /// The configuration of the old system, whose directories look like ours.
     pub fn old_config(&self) -> PathBuf {
         self.0.join("openclaw.json")
@@ -47,6 +52,12 @@ impl StateDir {
     /// One line for every change that a client asked for.
     pub fn audit_log(&self) -> PathBuf {
         self.logs().join("audit.ndjson")
+    }
+
+    /// The audit log of a month that is over; `nth` where the clock made the month end more than once.
+    pub fn closed_audit_log(&self, month: &str, nth: u32) -> PathBuf {
+        let more = if nth == 0 { String::new() } else { format!(".{nth}") };
+        self.logs().join(format!("audit.{month}{more}.ndjson"))
     }
 
     /// What each plugin logs.
@@ -160,10 +171,22 @@ impl StateDir {
         self.run().join("gateway.json")
     }
 
+    /// Which listeners speak TLS and with which certificate, there only while a gateway serves with one.
+    pub fn run_tls(&self) -> PathBuf {
+        self.run().join("tls.json")
+    }
+
     /// Locked by the serving gateway; the kernel frees it however that process ends.
     pub fn lock(&self) -> PathBuf {
         self.run().join("lock")
     }
+}
+
+/// The month of a closed audit log, by its name.
+pub fn month_of_closed_audit_log(name: &str) -> Option<&str> {
+    let month = name.strip_prefix("audit.")?.strip_suffix(".ndjson")?.get(..7)?;
+    let digits = |(at, byte): (usize, u8)| if at == 4 { byte == b'-' } else { byte.is_ascii_digit() };
+    month.bytes().enumerate().all(digits).then_some(month)
 }
 
 /// Whether a name directly below the state directory is the gateway's own, now or in the layout to come.

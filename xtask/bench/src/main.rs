@@ -1,9 +1,13 @@
 //! Measures rooms of the host from inside, in a release build. `cargo xtask bench` calls it; progress goes to standard error.
 
+#[allow(dead_code, reason = "tests use more of it than measurements do")]
+#[path = "../../../tests/support/browser.rs"]
+mod browser;
 mod channels;
 mod continuation;
 mod events;
 mod gateway;
+mod hub;
 mod jobs;
 mod languages;
 mod plugins;
@@ -23,6 +27,7 @@ fn main() -> Result<()> {
         Some("plugins") => plugins::run(&binary, guests.as_deref())?,
         Some("events") => events::run(&binary)?,
         Some("tasks") => tasks::run(&binary)?,
+        Some("hub") => hub::run(&binary)?,
         Some("jobs") => jobs::run(&binary)?,
         Some("continuation") => continuation::run(&binary)?,
         Some("channels") => channels::run(&binary, guests.as_deref(), arguments.next().as_deref())?,

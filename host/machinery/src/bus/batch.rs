@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
 use super::Error;
 use crate::event::Event;
 
@@ -23,8 +21,11 @@ pub(super) struct Batch {
 struct Waiting {
     start: usize,
     end: usize,
-    answer: oneshot::Sender<Result<(), Error>>,
+    answer: Answer,
 }
+
+/// Told on the writer's thread, which waits for nobody.
+pub(super) type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 impl Batch {
     pub(super) fn is_empty(&self) -> bool {
@@ -41,12 +42,7 @@ impl Batch {
         self.urgent = !self.waiting.is_empty();
     }
 
-    pub(super) fn push(
-        &mut self,
-        line: &[u8],
-        heard: Option<Arc<Event>>,
-        waiting: Option<oneshot::Sender<Result<(), Error>>>,
-    ) {
+    pub(super) fn push(&mut self, line: &[u8], heard: Option<Arc<Event>>, waiting: Option<Answer>) {
         let start = self.lines.len();
         self.lines.extend_from_slice(line);
         self.lines.push(b'\n');
@@ -58,7 +54,7 @@ impl Batch {
     }
 
     /// Somebody wants to know when everything so far is on the disk.
-    pub(super) fn await_all(&mut self, answer: oneshot::Sender<Result<(), Error>>) {
+    pub(super) fn await_all(&mut self, answer: Answer) {
         let end = self.lines.len();
         self.waiting.push(Waiting { start: end, end, answer });
     }
@@ -71,8 +67,7 @@ impl Batch {
     /// Everything is on the disk: tells those who waited. What is left is the memory.
     pub(super) fn settle(&mut self) {
         for waiting in self.waiting.drain(..) {
-            // Whoever asked may have gone.
-            let _ = waiting.answer.send(Ok(()));
+            (waiting.answer)(Ok(()));
         }
         self.lines.clear();
         self.heard.clear();
@@ -90,7 +85,7 @@ impl Batch {
             if waiting.end <= written {
                 done.waiting.push(waiting);
             } else {
-                let _ = waiting.answer.send(Err(error()));
+                (waiting.answer)(Err(error()));
                 if waiting.start < waiting.end {
                     given_up.push(waiting.start..waiting.end);
                 }
@@ -113,6 +108,8 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
+
     use super::*;
     use crate::clock::Timestamp;
     use crate::event::Kind;
@@ -124,8 +121,11 @@ mod tests {
     #[test]
     fn of_a_half_written_batch_the_rest_is_kept_but_for_what_somebody_waited_for() {
         let mut batch = Batch::default();
-        let (first, mut first_told) = oneshot::channel();
-        let (second, mut second_told) = oneshot::channel();
+        fn answer() -> (Answer, oneshot::Receiver<Result<(), Error>>) {
+            let (send, told) = oneshot::channel();
+            (Box::new(move |outcome| drop(send.send(outcome))), told)
+        }
+        let ((first, mut first_told), (second, mut second_told)) = (answer(), answer());
         batch.push(b"one", Some(event(1)), Some(first));
         batch.push(b"two", Some(event(2)), None);
         batch.push(b"three", Some(event(3)), Some(second));

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::HeaderMap;
-use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
@@ -15,6 +14,7 @@ use tower::Service;
 use super::fetch::{Pinned, checked};
 use super::target::Target;
 use super::{Error, Hosts, chain, secured};
+use crate::tls::MaybeHttpsStream;
 
 /// From the look-up of the name to an open socket.
 const OPEN_WITHIN: Duration = Duration::from_secs(30);

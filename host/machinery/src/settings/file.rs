@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use chela_storage::Mode;
 use rustix::fs::OFlags;
 
-use super::{Error, Settings, Tokens, secret_text};
+use super::{Error, Settings, Tokens, identity, secret_text};
 use crate::config::{self, Starter};
 use crate::layout::StateDir;
 
@@ -22,6 +22,14 @@ pub fn load(dir: &StateDir) -> Result<Settings, Error> {
         return Err(Error::Rights { path, mode: mode & 0o777 });
     }
     settings_of(file, path, dir)
+}
+
+/// Like `load`, with the certificate of our listeners: for who serves.
+pub fn load_serving(dir: &StateDir) -> Result<Settings, Error> {
+    let mut settings = load(dir)?;
+    settings.identity =
+        identity(&settings.config.tls, dir).map_err(|problems| Error::Invalid { path: dir.config(), problems })?;
+    Ok(settings)
 }
 
 /// The owner's token, also of a configuration that cannot be used otherwise: a gateway goes on with the one before, and can be asked.
@@ -57,7 +65,7 @@ pub(super) fn checked(text: &str, path: &Path, dir: &StateDir) -> Result<Setting
         true => Error::SecretsElsewhere { path: path.to_owned(), problems: missing.problems },
         false => invalid(missing.problems),
     })?;
-    Ok(Settings { revision: revision(text), config, tokens })
+    Ok(Settings { revision: revision(text), config, tokens, identity: None })
 }
 
 /// Changes the text of the configuration; what does not pass every check is not written. Gives the paths that changed.

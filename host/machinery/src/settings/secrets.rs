@@ -93,6 +93,11 @@ impl Tokens {
         Some((principal.clone(), blake3::keyed_hash(&key, text.as_bytes())))
     }
 
+    /// Everybody who may come in, the owner first.
+    pub fn principals(&self) -> impl Iterator<Item = &Principal> {
+        self.list.iter().map(|(principal, _)| principal)
+    }
+
     /// Whether `name` still has the token and the scope that it had in `before`.
     pub fn keeps(&self, before: &Self, name: &str) -> bool {
         let of = |tokens: &Self| tokens.list.iter().position(|(principal, _)| principal.name == name);

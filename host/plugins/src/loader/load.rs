@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::error::Error;
 use super::super::generation::{Generation, Identity};
@@ -81,6 +81,26 @@ impl Loader {
         let shadow = self.replay(slot, serving.as_deref(), &staged)?;
         let replaced = serving.map(|old| old.identity.clone());
         Ok(report(slot, "shadow", &staged.generation, staged.summary, replaced, shadow, since))
+    }
+
+    /// What a component would answer to these inputs, beside what serves. Changes nothing.
+    pub(super) fn compare(
+        &self,
+        slot: &Slot,
+        candidate: &Candidate,
+        export: &str,
+        inputs: &[Value],
+    ) -> Result<Vec<shadow::Pair>, Error> {
+        let staged = self.stage.prepare(&candidate.wanted, 0)?;
+        let now = self.room.clock.now();
+        let around = |input: &Value| {
+            let digest = blake3::hash(input.to_string().as_bytes()).to_hex();
+            self.room.surroundings_at(now, &digest[..16])
+        };
+        shadow::pairs(slot.bound().as_deref(), &staged.generation, export, inputs, around).map_err(|broke| {
+            let name = staged.generation.identity.name.clone();
+            Error::Shadow { name, export: broke.export, digest: broke.digest, said: broke.said }
+        })
     }
 
     pub(super) fn unchanged(&self, slot: &Slot) -> Result<Report, Error> {

@@ -19,6 +19,10 @@ impl Loader {
     pub(super) fn obey(&mut self, request: Request) -> Result<Value, Error> {
         match request {
             Request::Load(load) => self.load_for_operator(load),
+            Request::Compare { load, export, inputs } => {
+                let (slot, candidate) = self.candidate_of(load)?;
+                self.compare(&slot, &candidate, export, &inputs).map(|pairs| json!(pairs))
+            }
             Request::Unload(name) => self.unload(&name),
             Request::Disable(name) => self.disable(&name),
             Request::Enable(name) => self.enable(&name),
@@ -28,9 +32,10 @@ impl Loader {
         }
     }
 
-    fn load_for_operator(&mut self, load: Load) -> Result<Value, Error> {
+    /// The slot that a load is for, which may not be there yet, and what is to be put into it.
+    fn candidate_of(&mut self, load: Load) -> Result<(Arc<Slot>, Candidate), Error> {
         let existing = self.room.slot(&load.slot);
-        let slot = existing.clone().unwrap_or_else(|| Arc::new(Slot::new(load.slot.clone(), OnFailure::Block)));
+        let slot = existing.unwrap_or_else(|| Arc::new(Slot::new(load.slot.clone(), OnFailure::Block)));
         let (material, label, install_as) = match load.from {
             From::Source(text) => {
                 let material = self.read(&text);
@@ -47,15 +52,20 @@ impl Loader {
         };
         let mut wanted = self.wanted(&slot, label, material, config);
         wanted.config_of = config_of;
-        let candidate = Candidate { wanted, overrides: true, install_as, fresh: load.fresh };
-        if load.shadow_only {
+        Ok((slot, Candidate { wanted, overrides: true, install_as, fresh: load.fresh }))
+    }
+
+    fn load_for_operator(&mut self, load: Load) -> Result<Value, Error> {
+        let (is_new, shadow_only) = (self.room.slot(&load.slot).is_none(), load.shadow_only);
+        let (slot, candidate) = self.candidate_of(load)?;
+        if shadow_only {
             return self.shadow(&slot, &candidate).map(|report| json!(report));
         }
         if self.is_serving(&slot, &candidate) {
             return self.unchanged(&slot).map(|report| json!(report));
         }
         let report = self.load(&slot, &candidate, Why::Operator)?;
-        if existing.is_none() {
+        if is_new {
             let mut slots = self.room.slots();
             slots.push(slot);
             self.room.publish(slots);

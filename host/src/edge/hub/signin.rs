@@ -190,15 +190,19 @@ fn admit(context: &Context, name: &str, next: &str) -> Response {
     let cookie_name = cookie_name(context);
     let settings = context.settings.current();
     let Some((_, value)) = sealed(&settings, &cookie_name, name, until) else { return see_other("/login") };
-    set_cookie(
-        see_other(next),
-        &format!("{cookie_name}={value}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict", STAYS.as_secs()),
-    )
+    let stays = STAYS.as_secs();
+    let kept = format!("{cookie_name}={value}; Path=/; Max-Age={stays}; HttpOnly; SameSite=Strict{}", secure(context));
+    set_cookie(see_other(next), &kept)
 }
 
 pub(super) async fn sign_out(State(context): State<Context>) -> Response {
-    let gone = format!("{}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict", cookie_name(&context));
+    let gone = format!("{}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict{}", cookie_name(&context), secure(&context));
     set_cookie(see_other("/login"), &gone)
+}
+
+/// What was set over TLS is not sent without it.
+fn secure(context: &Context) -> &'static str {
+    if context.settings.current().identity_of(Port::Hub).is_some() { "; Secure" } else { "" }
 }
 
 fn set_cookie(mut response: Response, cookie: &str) -> Response {

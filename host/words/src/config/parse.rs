@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{Config, Listen, agents, categories, channels, models, plugins};
+use super::{Config, Listen, agents, categories, channels, models, plugins, tls, traces};
 use crate::port::Port;
 use crate::schema::Problem;
 
@@ -43,6 +43,8 @@ pub fn parse(text: &str) -> Result<Config, Problems> {
         .chain(categories::problems(&config))
         .chain(plugins::problems(&config))
         .chain(channels::problems(&config))
+        .chain(tls::problems(&config))
+        .chain(traces::problems(&config))
         .collect();
     if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
 }
@@ -105,6 +107,8 @@ mod tests {
             ],
         );
         check("{ log: { level: 'loud' } }", &["log.level: must be one of `error`, `warn`, `info`, `debug`, `trace`"]);
+        check("{ tls: { certificate: 'a.pem' } }", &["tls.key: a certificate needs its private key; say where it is"]);
+        check("{ tls: { listeners: ['door'] } }", &["tls.listeners[0]: must be one of `gateway`, `monitor`, `hub`"]);
         check("[]", &["must be of type object, not array"]);
     }
 

@@ -1,5 +1,5 @@
-//! What a message costs in the Discord adapter, beyond the network and the disk: the way to its thread and back, the component's own work, and
-//! its state for the journal. In: one frame. Out: the message to deliver, and the network's answer to it.
+//! What a message costs in the Discord adapter, beyond the network and the disk: the component's own work, with its state for the journal; and
+//! beside that the way to its thread and back. In: one frame. Out: the message to deliver, and the network's answer to it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ async fn measure(binary: &Path) -> Result<Map<String, Value>> {
     let version = version.map_err(|said| anyhow!("it is not served: {said}"))?;
     let mut adapter = plugins.adapter("discord", &version, None).await?;
     let connection = connect(&mut adapter).await?;
-    let (mut took_in, mut took_out) = (Vec::new(), Vec::new());
+    let (mut took_in, mut took_out, mut with_hops) = (Vec::new(), Vec::new(), Vec::new());
     let started = Instant::now();
     for number in 0_u64.. {
         if started.elapsed() >= MEASURE_FOR {
@@ -40,7 +40,8 @@ async fn measure(binary: &Path) -> Result<Map<String, Value>> {
         }
         let begun = Instant::now();
         let answered = adapter.handle(vec![message(&connection, number)], number, false).await?;
-        took_in.push(begun.elapsed());
+        with_hops.push(begun.elapsed());
+        took_in.push(answered.took);
         let inbound = answered.outputs.iter().any(|output| matches!(output, Output::Inbound(_)));
         ensure!(inbound && answered.state.is_some(), "a message is taken and kept");
         took_out.push(deliver(&mut adapter, number).await?);
@@ -55,6 +56,8 @@ async fn measure(binary: &Path) -> Result<Map<String, Value>> {
     figures.insert("adapter_out_p50_us".into(), json!(micros(&mut took_out, 0.5)));
     figures.insert("adapter_out_p99_us".into(), json!(cost_out));
     figures.insert("adapter_p99_us".into(), json!(cost_in.max(cost_out)));
+    figures.insert("adapter_with_hop_p50_us".into(), json!(micros(&mut with_hops, 0.5)));
+    figures.insert("adapter_with_hop_p99_us".into(), json!(micros(&mut with_hops, 0.99)));
     Ok(figures)
 }
 
@@ -111,9 +114,8 @@ async fn deliver(adapter: &mut Adapter, number: u64) -> Result<Duration> {
         edits: Vec::new(),
         question: None,
     };
-    let begun = Instant::now();
     let asked = adapter.handle(vec![Input::Deliver(outbound)], number, false).await?;
-    let mut took = begun.elapsed();
+    let mut took = asked.took;
     let mut requests = asked.outputs.into_iter().filter_map(|output| match output {
         Output::Request(request) => Some(request),
         _ => None,
@@ -130,9 +132,8 @@ async fn deliver(adapter: &mut Adapter, number: u64) -> Result<Duration> {
         refused: false,
         sent: true,
     };
-    let begun = Instant::now();
     let answered = adapter.handle(vec![Input::Response(response)], number, false).await?;
-    took += begun.elapsed();
+    took += answered.took;
     let done =
         answered.outputs.iter().any(|output| matches!(output, Output::Delivered(result) if result.error.is_empty()));
     ensure!(done && answered.state.is_some(), "it is delivered, and that is kept");
