@@ -34,7 +34,8 @@ use transcript::{FLUSH_EVERY, Work, Writer};
 pub use lanes::{Place, Progress};
 pub use news::{Follow, Follower, News, Occupied};
 pub use record::{
-    Accepted, Chain, Ended, HumanQuery, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step, place_of,
+    Accepted, COMPACT, Chain, Ended, HumanQuery, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step,
+    place_of,
 };
 pub use rows::{stop_word, text_of, turns};
 pub use store::{Found, History, Patch, read};

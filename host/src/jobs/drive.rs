@@ -14,6 +14,7 @@ use crate::event::Event;
 use crate::journal::Transaction;
 use crate::session_key::SessionKey;
 use crate::sessions::{self, Asked, Ended, Origin, OriginKind, Part, Progress, Status};
+use crate::traces::{self, Begin};
 
 /// After this a step that the journal did not take is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -120,6 +121,12 @@ impl Driver {
         }
         self.finish_telling().await;
         let job = self.open.now();
+        let begin = Begin::new("job", traces::Kind::Internal).of(&job.chain.id).known_as(&job.job_id);
+        let begin = begin.below(job.cause.as_deref()).with("chela.job", job.job_id.clone());
+        let begin = begin.with("chela.session", job.target_session_key.clone());
+        let failed = (job.status != chela_flow::Status::Completed).then(|| job.status.as_str().to_owned());
+        let ended = Timestamp(job.finished_at.unwrap_or(job.updated_at));
+        traces::told(begin, Timestamp(job.created_at), ended, failed);
         self.shared.state().close(&job.job_id);
     }
 

@@ -15,6 +15,9 @@ pub(super) const RUN: &str = "run";
 pub(super) const STEP: &str = "run-step";
 pub(super) const USAGE: &str = "usage";
 
+/// The method whose messages have a conversation summed up, and are in no prompt.
+pub const COMPACT: &str = "sessions.compact";
+
 /// A session's own facts; what was said is in its transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

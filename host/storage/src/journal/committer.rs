@@ -22,6 +22,7 @@ type Reply<T> = Box<dyn FnOnce(Result<T, Arc<Error>>) + Send>;
 enum Message {
     Commit(Transaction, Reply<u64>),
     Get { kind: String, id: String, reply: Reply<Option<Record>> },
+    Hold(Box<dyn FnOnce() + Send>),
     Checkpointed(Result<Written, Error>),
 }
 
@@ -92,6 +93,12 @@ impl Committer {
         answered.recv().unwrap_or_else(|_| Err(Arc::new(Error::Stopped)))
     }
 
+    /// Has `work` run while nothing is committed: all that was asked for before is durable, and what comes after waits. It runs on the
+    /// committer's thread, so it must end soon.
+    pub fn hold(&self, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        self.send(Message::Hold(Box::new(work)))
+    }
+
     /// Answers what waits, ends the thread and gives the journal back; none if the thread panicked.
     #[must_use]
     pub fn stop(mut self) -> Option<Journal> {
@@ -160,6 +167,10 @@ impl Work {
                     Message::Get { kind, id, reply } => {
                         self.commit(&mut group, &mut replies);
                         reply(self.journal.get(&kind, &id).map_err(Arc::new));
+                    }
+                    Message::Hold(work) => {
+                        self.commit(&mut group, &mut replies);
+                        work();
                     }
                     Message::Checkpointed(outcome) => self.finish(outcome),
                 }
