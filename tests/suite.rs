@@ -4,7 +4,9 @@ mod tidy;
 
 mod cases {
     mod adopt;
+    mod backup;
     mod browser;
+    mod care;
     mod channels_crash;
     mod channels_faults;
     mod channels_grants;
@@ -21,6 +23,7 @@ mod cases {
     mod crash_jobs;
     mod discord_server;
     mod discord_talk;
+    mod disk;
     mod docs;
     mod edge;
     mod frozen;
@@ -32,6 +35,8 @@ mod cases {
     mod health;
     mod hub_browser;
     mod hub_door;
+    mod hub_flows;
+    mod hub_operating;
     mod human_answers;
     mod human_crash;
     mod human_flow;
@@ -40,6 +45,7 @@ mod cases {
     mod init;
     mod jobs_flows;
     mod jobs_lives;
+    mod jobs_scenarios;
     mod kill;
     mod kit_languages;
     mod kit_projects;
@@ -67,14 +73,18 @@ mod cases {
     mod plugins_swapping;
     mod plugins_wasi;
     mod scripts;
+    mod service;
     mod sessions_cli;
+    mod stamp;
     mod start;
     mod tasks_bad_input;
     mod tasks_durable;
     mod tasks_editing;
     mod tasks_files;
     mod tasks_tools;
+    mod tls;
     mod tools_fetch;
     mod tools_keys;
+    mod traces;
     mod websocket;
 }

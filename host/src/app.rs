@@ -3,15 +3,19 @@
 //! a part that dies is noticed.
 
 mod adopt;
+mod claim;
+mod doors;
+mod encryption;
 mod link;
 mod parts;
+mod stamp;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chela_storage::{DirLock, LockError};
+use chela_storage::DirLock;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
@@ -23,7 +27,7 @@ use crate::clock::Clock;
 use crate::config::{Listen, Starter};
 use crate::continuation;
 use crate::dialogues;
-use crate::edge::{self, Audit, Codes, Context, Limiters, Listener, Phase, Presence, Shared};
+use crate::edge::{self, Audit, Codes, Context, Limiters, Phase, Presence, Pulse, Shared};
 use crate::event::{Event, Kind};
 use crate::feed::Feed;
 use crate::hub;
@@ -37,14 +41,18 @@ use crate::monitor;
 use crate::plugins;
 use crate::port::PerPort;
 use crate::results;
-use crate::run::{Addresses, RunFile};
+use crate::run::{Addresses, Encryption, RunFile};
 use crate::sessions;
-use crate::settings::{self, Service, Settings};
+use crate::settings::{self, Service};
 use crate::tasks;
 use crate::tools;
+use crate::traces;
 
 pub use adopt::adopt;
+use claim::{claim, ensure_config};
+use doors::{addresses_of, bind, warn_beyond_this_machine};
 use parts::Parts;
+pub use stamp::Stamp;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -58,6 +66,10 @@ pub enum Error {
     OldServes { address: SocketAddr },
     #[error("another gateway{} serves {}; stop it, or choose another --state-dir", owner.map(|pid| format!(" (pid {pid})")).unwrap_or_default(), path.display())]
     Served { path: PathBuf, owner: Option<u32> },
+    #[error("{} was written by chela {version} (layout {layout}), and this is chela {} (layout {known} at most); install {version} or later again, or restore a backup that this version made", path.display(), env!("CARGO_PKG_VERSION"))]
+    Newer { path: PathBuf, layout: u32, version: String, known: u32 },
+    #[error("{} does not say which layout the directory has ({said}); restore a backup, or remove the file if no later version ever served this directory", path.display())]
+    Stamp { path: PathBuf, said: String },
     #[error("{part} ended by itself, which is a fault of ours; the log above says more")]
     Died { part: &'static str },
     #[error(transparent)]
@@ -121,6 +133,7 @@ pub struct App {
     continuation: continuation::Handle,
     codes: Arc<Codes>,
     channels: channels::Handle,
+    pulse: Pulse,
     phase: watch::Sender<Phase>,
     changes: TaskTracker,
     sockets: TaskTracker,
@@ -135,11 +148,12 @@ impl App {
         let Options { dir, clock, listen, compiler, watched, segment_bytes } = options;
         let lock = claim(&dir)?;
         let created = ensure_config(&dir)?;
-        let first = settings::load(&dir)?;
+        let first = settings::load_serving(&dir)?;
         settings::make_workspaces(&dir, &first)?;
         let bound = bind(listen, &first).await?;
         let addresses = addresses_of(&bound);
-        warn_beyond_this_machine(&bound);
+        warn_beyond_this_machine(&bound, &first);
+        encryption::tell(&first, &dir).map_err(|cause| Error::Directory { path: dir.run(), cause })?;
 
         let metrics = Metrics::default();
         let events = &first.config.events;
@@ -150,13 +164,13 @@ impl App {
         let (sessions_found, jobs_found) = beside(|| sessions::read(&opened), || jobs::read(&opened));
         let (sessions_found, jobs_found) = (sessions_found?, jobs_found?);
         let dialogues_found = dialogues::read(&opened)?;
-        let humans_found = humans::read(&opened)?;
+        let humans_found = humans::read(&opened, &dir)?;
         let results_found = results::read(&opened)?;
         let continuation_found = continuation::read(&opened)?;
         let channels_found = channels::read(&opened)?;
         let journal = opened.start()?;
         let results = results::Handle::new(journal.clone(), clock.clone(), results_found);
-        let audit = Audit::open(&dir)?;
+        let audit = Audit::open(&dir, first.config.audit.keep_days, clock.now())?;
         // The last thing that may fail before anything runs.
         let facts = data(json!({ "version": env!("CARGO_PKG_VERSION"), "addresses": addresses }));
         bus.emit_durable(Event::system(Kind::GatewayStarted, clock.now(), facts)).await?;
@@ -165,6 +179,10 @@ impl App {
         let service = Service { dir: dir.clone(), bus: bus.clone(), clock: clock.clone(), metrics: metrics.clone() };
         let (settings, watching) = service.start(first, services.stop.clone());
         services.spawn("the watch over the configuration", watching);
+        let telling = encryption::keep_told(settings.clone(), dir.clone(), services.stop.clone());
+        services.spawn("the keeper of run/tls.json", telling);
+        let exporting = traces::Options { dir: dir.clone(), settings: settings.clone() };
+        services.spawn("the sender of traces", traces::export(exporting, services.stop.clone()));
         services.spawn("the watch over the event log", bus.clone().watch_over_log(services.stop.clone()));
 
         let (plugins, watching) = plugins::start(
@@ -323,7 +341,7 @@ impl App {
                 bus: bus.clone(),
                 metrics: metrics.clone(),
                 settings: settings.clone(),
-                journal,
+                journal: journal.clone(),
                 plugins: plugins.clone(),
                 tasks: tasks.clone(),
                 sessions: sessions.clone(),
@@ -336,11 +354,16 @@ impl App {
         );
         services.spawn("the channels", running);
 
+        let backups = edge::Backups::new(journal);
         let hub = hub::Handle::new(hub::Options {
+            dir: dir.clone(),
             clock: clock.clone(),
             settings: settings.clone(),
+            plugins: plugins.clone(),
             monitor: monitor.clone(),
             tasks: tasks.clone(),
+            tools: tools.clone(),
+            channels: channels.clone(),
             sessions: sessions.clone(),
             jobs: jobs.clone(),
             dialogues: dialogues.clone(),
@@ -380,8 +403,10 @@ impl App {
             feed,
             presence: Presence::default(),
             last_health: edge::LastHealth::default(),
+            backups,
         });
         services.spawn("the announcer", edge::announce(context.clone(), services.stop.clone()));
+        let pulse = Pulse::of(&context);
         let mut listeners = Parts::default();
         let routes = edge::routes();
         let open_max = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -409,6 +434,7 @@ impl App {
             continuation,
             codes,
             channels,
+            pulse,
             phase,
             changes,
             sockets,
@@ -474,6 +500,17 @@ impl App {
         &self.tools
     }
 
+    /// Tells whether it still answers.
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    /// The longest that a stop takes.
+    pub fn stops_within(&self) -> Duration {
+        let patience = Duration::from_millis(self.settings.current().config.limits.drain_timeout_ms);
+        patience * 3 + SERVICES_PATIENCE * 3
+    }
+
     /// Whether this start wrote a first configuration.
     pub fn created_config(&self) -> bool {
         self.created
@@ -517,7 +554,7 @@ impl App {
         self.plugins.stop().await;
         self.bus.tell(Kind::GatewayStopped, data(json!({})));
         let written = self.bus.close().await;
-        let removed = RunFile::remove(&self.dir);
+        let removed = RunFile::remove(&self.dir).and_then(|()| Encryption::write(None, &self.dir));
         written?;
         removed.map_err(|cause| Error::Directory { path: self.dir.run(), cause })?;
         tracing::info!("stopped");
@@ -531,7 +568,6 @@ pub fn init(dir: &StateDir, choices: &Starter) -> Result<(), Error> {
     Ok(settings::create(dir, choices)?)
 }
 
-/// Makes the state directory ours for as long as the lock lives, unless it is the old system's.
 /// Does two things at once.
 fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
     std::thread::scope(|scope| {
@@ -539,61 +575,4 @@ fn beside<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send
         let here = here();
         (here, there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
-}
-
-fn claim(dir: &StateDir) -> Result<DirLock, Error> {
-    if dir.old_config().exists() && !dir.config().exists() {
-        return Err(Error::Foreign { path: dir.path().to_owned() });
-    }
-    take(dir)
-}
-
-/// Takes the lock, and clears away what a killed owner left.
-fn take(dir: &StateDir) -> Result<DirLock, Error> {
-    for path in [dir.path().to_owned(), dir.logs(), dir.run(), dir.index()] {
-        chela_storage::make_private_dir(&path).map_err(|cause| Error::Directory { path, cause })?;
-    }
-    let lock = DirLock::take(&dir.lock()).map_err(|error| match error {
-        LockError::Held { owner, .. } => Error::Served { path: dir.path().to_owned(), owner },
-        LockError::Io { path, source } => Error::Directory { path, cause: source },
-    })?;
-    // Until we are ready, the run file of a killed gateway would name the wrong one.
-    let cleared = RunFile::remove(dir)
-        .and_then(|()| chela_storage::sweep(dir.path()))
-        .and_then(|()| chela_storage::sweep(&dir.run()));
-    cleared.map_err(|cause| Error::Directory { path: dir.path().to_owned(), cause })?;
-    Ok(lock)
-}
-
-/// Whether a first configuration had to be written. Addresses of the command line are for this start alone and stay out of it.
-fn ensure_config(dir: &StateDir) -> Result<bool, Error> {
-    if dir.config().exists() {
-        return Ok(false);
-    }
-    settings::create(dir, &Starter::default())?;
-    Ok(true)
-}
-
-async fn bind(given: PerPort<Option<Listen>>, settings: &Settings) -> Result<Vec<Listener>, Error> {
-    let configured = settings.config.listen();
-    let mut listeners = Vec::new();
-    for (port, given) in given.iter() {
-        listeners.extend(edge::bind(port, given.unwrap_or(*configured.get(port))).await?);
-    }
-    Ok(listeners)
-}
-
-fn warn_beyond_this_machine(listeners: &[Listener]) {
-    for listener in listeners.iter().filter(|listener| !listener.address().ip().is_loopback()) {
-        let (port, address) = (listener.port().as_str(), listener.address());
-        tracing::warn!(listener = port, %address, "other machines can connect and nothing is encrypted; put a TLS proxy in front");
-    }
-}
-
-fn addresses_of(listeners: &[Listener]) -> Addresses {
-    let mut addresses = Addresses::default();
-    for listener in listeners {
-        *addresses.get_mut(listener.port()) = Some(listener.address());
-    }
-    addresses
 }

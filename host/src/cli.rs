@@ -3,6 +3,7 @@
 
 mod agents;
 mod ask;
+mod backup;
 mod channel;
 mod chat;
 mod config;
@@ -11,12 +12,15 @@ mod events;
 mod exit;
 mod init;
 mod jobs;
+mod manual;
 mod monitor;
 mod output;
 mod plugin;
 mod questions;
+mod restore;
 mod serve;
 mod send;
+mod service;
 mod sessions;
 mod status;
 mod task;
@@ -99,8 +103,19 @@ enum Command {
     /// See how the chat networks are, and begin one anew
     #[command(subcommand)]
     Channel(channel::Channel),
+    /// Write one archive of the state directory, while a gateway serves it or not
+    Backup(backup::Backup),
+    /// Make a state directory from a backup
+    Restore(restore::Restore),
+    /// Run the gateway under systemd: install, uninstall, status
+    #[command(subcommand)]
+    Service(service::Service),
     /// Look for what is wrong here, and say how to mend it
     Doctor(doctor::Doctor),
+    /// Print what completes these commands in a shell
+    Completions(manual::Completions),
+    /// Print the manual, or write a page of it for every command
+    Man(manual::Man),
 }
 
 /// Addresses of the three listeners.
@@ -138,7 +153,8 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
-    let dir = state_dir(arguments.common.state_dir)?;
+    let given = arguments.common.state_dir;
+    let dir = state_dir(given.clone())?;
     match arguments.command {
         Command::Init(init) => init.run(&dir, output)?,
         Command::Serve(serve) => serve.run(&dir, output)?,
@@ -160,7 +176,12 @@ fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
         Command::Config(config) => config.run(&dir, output)?,
         Command::Plugin(plugin) => return plugin.run(&dir, output),
         Command::Channel(channel) => channel.run(&dir, output)?,
+        Command::Backup(backup) => backup.run(&dir, output)?,
+        Command::Restore(restore) => restore.run(&dir, output)?,
+        Command::Service(service) => return service.run(given, output),
         Command::Doctor(doctor) => return doctor.run(&dir, output),
+        Command::Completions(completions) => completions.run(output)?,
+        Command::Man(man) => man.run(output)?,
     }
     Ok(ExitCode::SUCCESS)
 }

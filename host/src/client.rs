@@ -19,6 +19,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
 
 use crate::edge::{ErrorShape, Request, Response};
+use crate::tls::{Pinned, Wire};
 
 pub use socket::{Frame, Socket};
 
@@ -71,11 +72,18 @@ pub struct Client {
     address: SocketAddr,
     token: Option<String>,
     patience: Duration,
+    secured: Option<Pinned>,
 }
 
 impl Client {
     pub fn new(address: SocketAddr, token: Option<String>) -> Self {
-        Self { address, token, patience: PATIENCE }
+        Self { address, token, patience: PATIENCE, secured: None }
+    }
+
+    /// Over TLS, and only to who shows the certificate that is pinned; plainly without one.
+    pub fn over(mut self, secured: Option<Pinned>) -> Self {
+        self.secured = secured;
+        self
     }
 
     /// For requests that take their time, such as compiling a component.
@@ -169,7 +177,7 @@ impl Client {
             let value = value.map_err(|error| Error::Broken { address, source: error.into() })?;
             request.headers_mut().insert(header::AUTHORIZATION, value);
         }
-        let stream = TcpStream::connect(address).await.map_err(|source| Error::Unreachable { address, source })?;
+        let stream = self.wire().await?;
         let limits = WebSocketConfig::default().max_message_size(Some(EVENT_BYTES_MAX));
         match tokio_tungstenite::client_async_with_config(request, stream, Some(limits)).await {
             Ok((socket, _)) => Ok(Following { socket, address }),
@@ -178,6 +186,19 @@ impl Client {
             }
             Err(tungstenite::Error::Http(_)) => Err(Error::NotAGateway { address }),
             Err(error) => Err(broken(error)),
+        }
+    }
+
+    /// A connection on which nothing has been said yet.
+    async fn wire(&self) -> Result<Wire<TcpStream>, Error> {
+        let address = self.address;
+        let unreachable = |source| Error::Unreachable { address, source };
+        let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+        // Requests are small and waited for: they must not wait for more to join them.
+        let _ = stream.set_nodelay(true);
+        match &self.secured {
+            Some(pinned) => pinned.connect(stream).await.map_err(unreachable),
+            None => Ok(Wire::Plain(stream)),
         }
     }
 
@@ -230,7 +251,7 @@ impl Client {
         }
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| broken(error.into()))?;
 
-        let stream = TcpStream::connect(address).await.map_err(|source| Error::Unreachable { address, source })?;
+        let stream = self.wire().await?;
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.map_err(|error| broken(error.into()))?;
         let exchange = async {
@@ -248,7 +269,7 @@ impl Client {
 
 /// Somebody who is told of events as they come.
 pub struct Following {
-    socket: WebSocketStream<TcpStream>,
+    socket: WebSocketStream<Wire<TcpStream>>,
     address: SocketAddr,
 }
 

@@ -4,6 +4,7 @@
 
 mod api;
 mod audit;
+mod backup;
 mod body;
 mod catalog;
 mod channels;
@@ -30,6 +31,7 @@ mod openapi;
 mod origin;
 mod params;
 mod plugins;
+mod pulse;
 mod queries;
 mod route;
 mod sessions;
@@ -55,6 +57,7 @@ use crate::settings;
 
 pub use api::routes;
 pub use audit::Audit;
+pub use backup::Backups;
 pub use error::Refusal;
 pub use frame::{ErrorShape, Request, Response};
 pub use gateway::{Presence, announce};
@@ -62,6 +65,7 @@ pub use hub::Codes;
 pub use limiter::Limiters;
 pub use listener::{Listener, bind, connections_share};
 pub use methods::{LastHealth, methods};
+pub use pulse::Pulse;
 pub use route::{Access, Route, Routes};
 pub use table::Methods;
 
@@ -113,6 +117,7 @@ pub struct Shared {
     pub feed: crate::feed::Feed,
     pub presence: Presence,
     pub last_health: LastHealth,
+    pub backups: Backups,
 }
 
 impl Context {

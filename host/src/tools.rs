@@ -31,6 +31,7 @@ use crate::session_key::SessionKey;
 use crate::sessions::{self, Chain, Part};
 use crate::settings;
 use crate::tasks::{self, TOOLS, ToolSpec, View};
+use crate::traces::{self, Begin};
 
 /// Why a call gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,13 @@ pub struct Call {
     pub run: Option<InRun>,
     /// By which its answer is asked for again, where the caller has given one.
     pub key: Option<String>,
+}
+
+/// What people look at in a workspace.
+#[derive(Clone, Debug)]
+pub enum Look {
+    Folder { path: String },
+    File { path: String, offset: u64, limit: u64 },
 }
 
 impl Call {
@@ -143,6 +151,29 @@ impl Handle {
     /// Calls a tool. What the tool itself refuses is an answer with `success: false`, for the model to read.
     /// A call with a key that was answered before is answered the same, and does nothing.
     pub async fn invoke(&self, call: Call) -> Result<Map<String, Value>, Error> {
+        let name = all().find(|tool| tool.name == call.tool).map_or("unknown", |tool| tool.name);
+        let (run, session) = (call.run.clone(), call.session.to_string());
+        let begin = move || {
+            let begin = Begin::new(format!("tool {name}"), traces::Kind::Internal).with("chela.session", session);
+            match &run {
+                Some(run) => begin
+                    .of(&run.chain.id)
+                    .known_as(&format!("{}:{}", run.run, run.call))
+                    .below(Some(&run.run))
+                    .with("chela.run", run.run.clone()),
+                None => begin,
+            }
+        };
+        let clock = self.0.options.clock.clone();
+        traces::traced(&clock, begin, self.answer(call), |answer, _| match answer {
+            Ok(answer) if answer.get("success") == Some(&Value::Bool(false)) => Err("refused".to_owned()),
+            Ok(_) => Ok(()),
+            Err(_) => Err("error".to_owned()),
+        })
+        .await
+    }
+
+    async fn answer(&self, call: Call) -> Result<Map<String, Value>, Error> {
         let tool = all().find(|tool| tool.name == call.tool);
         let tool = tool.ok_or_else(|| Error::Unknown(call.tool.chars().take(64).collect()))?;
         let key = match (&call.run, &call.key) {
@@ -206,8 +237,17 @@ impl Handle {
             return Err(Error::Arguments { tool: name, problems });
         }
         // Before any guard, whose word would be noted in the task.
-        if of_tasks && let Err(error) = shared.options.tasks.may_touch(&agent.id, name, &call.args) {
-            return Ok(failed(&error));
+        if of_tasks {
+            let tasks = &shared.options.tasks;
+            let may = tasks.may_touch(&agent.id, name, &call.args);
+            // A person who calls it in an agent's name is nobody's run.
+            let may = may.and_then(|()| match &call.run {
+                Some(_) => tasks.may_decide(&agent.id, name, &call.args),
+                None => Ok(()),
+            });
+            if let Err(error) = may {
+                return Ok(failed(&error));
+            }
         }
         let subject = self.subject(call);
         let actor =
@@ -257,6 +297,17 @@ impl Handle {
                     answer.entry("warning").or_insert_with(|| json!(warnings.join("; ")));
                 }
                 Ok(answer)
+            }
+        }
+    }
+
+    /// Reads a file of an agent's workspace, or lists a folder of it, for people.
+    pub async fn look_into(&self, agent: &Agent, look: Look) -> Map<String, Value> {
+        match look {
+            Look::Folder { path } => self.on_files(agent, "files_list", data(json!({ "path": path }))).await,
+            Look::File { path, offset, limit } => {
+                self.on_files(agent, "files_read", data(json!({ "path": path, "offset": offset, "limit": limit })))
+                    .await
             }
         }
     }
@@ -395,5 +446,15 @@ pub fn policy_task(view: &View) -> Task {
         description: view.task.description.clone(),
         status: view.task.status.to_string(),
         steps: view.task.steps.iter().map(step).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_knows_every_tool() {
+        assert_eq!(all().map(|tool| tool.name).collect::<Vec<_>>(), crate::config::TOOL_NAMES);
     }
 }

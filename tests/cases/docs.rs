@@ -151,10 +151,63 @@ fn exit_codes_in_the_document_are_those_of_the_help() {
 }
 
 #[test]
+fn the_dashboard_shows_what_the_gateway_counts_and_the_document_names_it() {
+    let dashboard: serde_json::Value = serde_json::from_str(&document("docs/grafana.json")).expect("JSON");
+    let host = support::TestHost::start();
+    let page = String::from_utf8(host.request("GET", "/metrics", &[], b"").body.to_vec()).expect("text");
+    let counted: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    assert!(counted.len() > 20, "{page}");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let asked = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    for expression in asked.map(|target| target["expr"].as_str().expect("an expression")) {
+        let words = expression.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        for name in words.filter(|word| word.starts_with("chela_") || word.starts_with("process_")) {
+            let plain = ["_total", "_bucket", "_info"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+            // There only while a certificate is.
+            let known = counted.contains(&plain) || plain == "chela_certificate_expiry_timestamp_seconds";
+            assert!(known, "docs/grafana.json shows {name}, which is not counted: {counted:?}");
+        }
+    }
+    let text = document("docs/operating.md");
+    for name in counted {
+        assert!(text.contains(&format!("`{name}")), "docs/operating.md does not name {name}");
+    }
+}
+
+/// The names in backticks of a table's last column.
+fn named_tests(text: &str) -> Vec<&str> {
+    let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| promise"));
+    let last = rows.filter_map(|line| line.trim_end_matches([' ', '|']).rsplit_once(" | "));
+    last.flat_map(|(_, tests)| tests.split('`').skip(1).step_by(2)).collect()
+}
+
+#[test]
+fn every_promise_of_security_names_a_test_that_is_there() {
+    let text = document("SECURITY.md");
+    let promises = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| promise")).count();
+    let named = named_tests(&text);
+    assert!(promises > 40 && named.len() >= promises, "{promises} promises, {} tests", named.len());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
+    let (mut left, mut sources) = (vec![root.join("tests"), root.join("host")], String::new());
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(fs::read_dir(&path).expect("readable").map(|entry| entry.expect("an entry").path()));
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            sources.push_str(&fs::read_to_string(&path).expect("readable"));
+        }
+    }
+    for name in named {
+        let test = format!("#[test]\n    fn {name}()");
+        let there = sources.contains(&test.replace("    fn", "fn")) || sources.contains(&test);
+        assert!(there, "SECURITY.md names the test `{name}`, and there is none");
+    }
+}
+
+#[test]
 fn every_room_is_on_the_map() {
-    let map = document("host/src/lib.rs");
+    let maps = ["host/words/src/lib.rs", "host/machinery/src/lib.rs", "host/src/lib.rs"].map(document).concat();
     let text = document("docs/ARCHITECTURE.md");
-    for room in map.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')) {
+    for room in maps.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')) {
         assert!(text.contains(&format!("`{room}`")), "docs/ARCHITECTURE.md does not speak of `{room}`");
     }
 }

@@ -173,6 +173,8 @@ fn every_method_asks_for_its_scope() {
             ("agent.identity.get", Scope::Read),
             ("agent.wait", Scope::Write),
             ("agents.list", Scope::Read),
+            ("backup.hold", Scope::Admin),
+            ("backup.release", Scope::Admin),
             ("channel.list", Scope::Read),
             ("channel.restart", Scope::Admin),
             ("channels.status", Scope::Read),
@@ -267,6 +269,7 @@ fn takes_parameters(method: &str) -> bool {
     let asking = [
         "agent",
         "agent.wait",
+        "backup.release",
         "channel.restart",
         "chat.abort",
         "chat.history",

@@ -82,7 +82,8 @@ impl TestDir {
 /// A gateway that has ended leaves what it keeps, and nothing it used while it ran.
 pub(crate) fn assert_no_stray_files(state: &StateDir) {
     let known = |path: &str| {
-        let kept = ["chela.json", "logs", "run", "run/lock", "index", "work-session-category-overrides.json"];
+        let kept =
+            ["chela.json", "logs", "run", "run/lock", "index", "work-session-category-overrides.json", "state.json"];
         let state = ["journal", "milestones.json", "todos.json", "logs/corrupt-journal.ndjson", "openclaw.json"];
         let logs = ["logs/coordination-events.ndjson", "logs/audit.ndjson", "logs/corrupt.ndjson"];
         let plugins =
@@ -103,6 +104,7 @@ pub(crate) fn assert_no_stray_files(state: &StateDir) {
             || path == "sessions"
             || (path.starts_with("sessions/") && (path.ends_with(".jsonl") || !path.contains('.')))
             || (path.starts_with("logs/coordination-events") && path.ends_with(".ndjson"))
+            || (path.starts_with("logs/audit.") && path.ends_with(".ndjson"))
             || (path.starts_with("plugins/cache/") && (path.ends_with(".cwasm") || path.ends_with(".json")))
             || (path.starts_with("plugins/")
                 && [".wasm", ".wasm.sig", ".json5", ".rhai"].iter().any(|ending| path.ends_with(ending)))

@@ -12,6 +12,7 @@ mod host;
 mod humans;
 mod jobs;
 pub mod models;
+pub mod pages;
 mod plugins;
 mod raw;
 mod talk;

@@ -25,6 +25,8 @@ pub enum Area {
     Channels,
     /// What the same guard costs in each language: to build, to start, to ask
     Languages,
+    /// What the hub's pages cost with much behind them, and how soon an event is on the screen; needs Chromium
+    Hub,
     /// What a change of a task costs, ten thousand of them, and edits from all sides
     Tasks,
 }
@@ -39,13 +41,17 @@ pub fn run(area: Area, json: bool) -> Result<()> {
         Area::Continuation => plugins::inside(&binary, "continuation")?.into(),
         Area::Channels => channels(&binary)?,
         Area::Languages => languages::run(&binary)?,
+        Area::Hub => plugins::inside(&binary, "hub")?.into(),
         Area::Tasks => plugins::inside(&binary, "tasks")?.into(),
     };
     if json {
         println!("{figures}");
     } else {
         for (name, value) in figures.as_object().into_iter().flatten() {
-            println!("{name:<28} {value}");
+            match value.as_object() {
+                Some(of) => of.iter().for_each(|(inner, value)| println!("{:<28} {value}", format!("{name}.{inner}"))),
+                None => println!("{name:<28} {value}"),
+            }
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 mod accuracy;
 mod bench;
 mod crash;
+mod dist;
 mod fuzz;
 mod generate;
 mod guests;
@@ -10,6 +11,7 @@ mod phases;
 mod cargo;
 mod corpus;
 mod simulate;
+mod soak;
 mod suite;
 mod train;
 
@@ -63,7 +65,7 @@ enum Task {
     GenEvents(generate::Arguments),
     /// Build the components of frozen worlds that the corpus lacks, one a language
     Corpus,
-    /// Install what makes components of JavaScript and Python, for the tests that build projects in them
+    /// Install what makes components of JavaScript and Python, and what finds faults of pages, for the tests that need them
     Languages,
     /// Crash the journal and the event log on a simulated disk, seed by seed, in release
     Simulate {
@@ -75,6 +77,10 @@ enum Task {
     },
     /// Kill a release gateway at random moments and tell what is lost, doubled, out of order or shown otherwise
     Crash(crash::Arguments),
+    /// Run a gateway under everything at once, with kills, and tell what grew
+    Soak(soak::Arguments),
+    /// Make a release: directory, archive, Debian package, checksums and bill of materials, in target/dist
+    Dist(dist::Arguments),
     /// Try inputs that nobody thought of, seed by seed, in release
     Fuzz {
         #[arg(value_enum)]
@@ -129,6 +135,14 @@ fn run(arguments: Arguments) -> Result<()> {
         Task::Crash(given) => {
             guests::build(arguments.guests, Set::Shipped)?;
             crash::run(&given)
+        }
+        Task::Soak(given) => {
+            guests::build(arguments.guests, Set::All)?;
+            soak::run(&given)
+        }
+        Task::Dist(given) => {
+            guests::build(arguments.guests, Set::Shipped)?;
+            dist::run(&given)
         }
         Task::Fuzz { area, minutes, from } => {
             guests::build(arguments.guests, Set::Shipped)?;

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::{Error, take};
+use super::Error;
+use super::claim::take;
 use crate::layout::StateDir;
 use crate::settings::{Adopted, Adoption};
 

@@ -9,6 +9,15 @@ impl App {
         let address = (*self.addresses.get(Port::Hub))?;
         let name = self.settings.current().tokens.owner_name();
         let code = self.codes.mint(name, self.clock.elapsed())?;
-        Some(format!("http://{address}/login?code={code}"))
+        let scheme = self.scheme(Port::Hub);
+        Some(format!("{scheme}://{address}/login?code={code}"))
+    }
+
+    /// How a listener is spoken to by a browser.
+    pub fn scheme(&self, port: Port) -> &'static str {
+        match self.settings.current().identity_of(port) {
+            Some(_) => "https",
+            None => "http",
+        }
     }
 }

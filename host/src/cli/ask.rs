@@ -1,6 +1,5 @@
 //! Finds the gateway that serves a state directory, and asks it; waits while it is still reading its log.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -11,7 +10,8 @@ use super::exit::{ListenerOff, NoGateway, WrongArgument};
 use super::{Output, block_on};
 use crate::client::{self, Client};
 use crate::layout::StateDir;
-use crate::run::{Addresses, RunFile};
+use crate::port::Port;
+use crate::run::{Encryption, RunFile};
 use crate::settings;
 
 /// Between two questions to a gateway that is reading its log.
@@ -21,15 +21,16 @@ const STANDSTILL: Duration = Duration::from_secs(120);
 
 /// The gateway's own listener, for methods.
 pub(super) fn gateway(dir: &StateDir) -> anyhow::Result<Client> {
-    find(dir, |at| at.gateway)
+    find(dir, &[Port::Gateway])
 }
 
 /// Whichever listener there is: the monitor's paths are on all of them.
 pub(super) fn monitor(dir: &StateDir) -> anyhow::Result<Client> {
-    find(dir, |at| at.gateway.or(at.monitor).or(at.hub))
+    find(dir, &Port::ALL)
 }
 
-fn find(dir: &StateDir, pick: impl Fn(&Addresses) -> Option<SocketAddr>) -> anyhow::Result<Client> {
+/// Of these listeners, the first that is on.
+fn find(dir: &StateDir, ports: &[Port]) -> anyhow::Result<Client> {
     let run = RunFile::read(dir).with_context(|| format!("cannot read {}", dir.run_file().display()))?;
     let Some(run) = run else { return Err(NoGateway { dir: dir.path().to_owned() }.into()) };
     // The lock, not the address, tells whether it lives: somebody else may listen there by now, and must not get the token.
@@ -37,8 +38,10 @@ fn find(dir: &StateDir, pick: impl Fn(&Addresses) -> Option<SocketAddr>) -> anyh
     if !held.with_context(|| format!("cannot look at {}", dir.lock().display()))? {
         return Err(NoGateway { dir: dir.path().to_owned() }.into());
     }
-    let Some(address) = pick(&run.addresses) else { return Err(ListenerOff { dir: dir.path().to_owned() }.into()) };
-    Ok(Client::new(address, Some(settings::owner_token(dir)?)))
+    let on = ports.iter().find_map(|port| Some((*port, (*run.addresses.get(*port))?)));
+    let Some((port, address)) = on else { return Err(ListenerOff { dir: dir.path().to_owned() }.into()) };
+    let way = Encryption::way_to(dir, port).with_context(|| format!("cannot read {}", dir.run_tls().display()))?;
+    Ok(Client::new(address, Some(settings::owner_token(dir)?)).over(way))
 }
 
 /// A path with parameters, each with the argument that it came by.

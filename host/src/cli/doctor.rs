@@ -1,6 +1,7 @@
 //! `chela doctor`: looks at everything a gateway stands on, and says how to mend what is wrong. Changes nothing unless it is told to.
 
 mod kept;
+mod surroundings;
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -72,7 +73,12 @@ impl Doctor {
 fn examine(dir: &StateDir, output: Output, mends: bool) -> anyhow::Result<ExitCode> {
     let mut findings = Vec::new();
     findings.extend(directory(dir));
+    findings.push(surroundings::version(dir));
     findings.push(space(dir));
+    findings.push(surroundings::growth(dir));
+    findings.push(surroundings::clock(dir));
+    findings.extend(surroundings::leftovers(dir, mends));
+    findings.push(surroundings::index(dir, mends));
     let settings = settings::load(dir);
     findings.extend(match dir.old_config().exists() && !dir.config().exists() {
         true => vec![old_system(dir)],
@@ -86,6 +92,9 @@ fn examine(dir: &StateDir, output: Output, mends: bool) -> anyhow::Result<ExitCo
     if matches!(found, Ok(Found::None | Found::Dead(_))) {
         findings.extend(settings.iter().flat_map(ports));
     }
+    findings.extend(settings.iter().flat_map(|settings| surroundings::certificate(dir, settings)));
+    findings.extend(settings.iter().map(|settings| surroundings::secrets(dir, settings)));
+    findings.extend(settings.iter().filter_map(|settings| surroundings::orphans(dir, settings)));
     findings.extend(settings.iter().map(questions));
     findings.extend(settings.iter().map(open_files));
     findings.push(event_log(dir));

@@ -72,7 +72,10 @@ fn of_app(error: &app::Error) -> u8 {
         app::Error::Served { .. } | app::Error::OldServes { .. } | app::Error::Edge(edge::Error::PortInUse { .. }) => {
             BUSY
         }
-        app::Error::Edge(edge::Error::Bind { .. }) | app::Error::Foreign { .. } => CONFIG,
+        app::Error::Edge(edge::Error::Bind { .. })
+        | app::Error::Foreign { .. }
+        | app::Error::Newer { .. }
+        | app::Error::Stamp { .. } => CONFIG,
         app::Error::Plugins(error) if matches!(**error, plugins::Error::Directory { .. }) => CANNOT_WRITE,
         app::Error::Journal(journal::Error::Damaged { .. } | journal::Error::Foreign { .. }) => CONFIG,
         app::Error::Journal(_) | app::Error::Tasks(_) | app::Error::Sessions(_) => CANNOT_WRITE,

@@ -18,6 +18,7 @@ use crate::layout::StateDir;
 use crate::port::PerPort;
 use crate::run::RunFile;
 use crate::settings;
+use crate::supervisor::Supervisor;
 
 #[derive(Args)]
 pub(super) struct Monitor {
@@ -62,7 +63,7 @@ impl Monitor {
             let said = json!({ "monitor": ready.addresses.monitor, "pid": ready.pid, "indexDir": own.path() });
             // Whoever started it may not read what it says.
             let _ = Output { json: true }.lines(&[said], |_| String::new());
-            until_stopped(app, &own, signals, level).await
+            until_stopped(app, &own, signals, level, Supervisor::of_environment()).await
         });
         runtime.shutdown_background();
         served

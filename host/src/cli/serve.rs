@@ -20,8 +20,10 @@ use crate::config::old::Ignored;
 use crate::config::{Log, LogFormat};
 use crate::layout::StateDir;
 use crate::logs;
-use crate::run::RunFile;
+use crate::port::Port;
+use crate::run::{Encryption, RunFile};
 use crate::settings::{self, Adopted};
+use crate::supervisor::Supervisor;
 
 #[derive(Args)]
 pub(super) struct Serve {
@@ -44,7 +46,11 @@ impl Serve {
             output.show(&json!(adopted), || adoption(adopted));
         }
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
-        let served = runtime.block_on(self.serve(dir, output, level, adopted));
+        let supervisor = Supervisor::of_environment();
+        let served = runtime.block_on(self.serve(dir, output, level, adopted, supervisor.clone()));
+        if let Err(error) = &served {
+            supervisor.status(&format!("{error:#}"));
+        }
         // Nothing of ours runs on any more; a name look-up of the system may, and is not waited for.
         runtime.shutdown_background();
         served
@@ -56,6 +62,7 @@ impl Serve {
         output: Output,
         level: LogLevel,
         adopted: Option<Adopted>,
+        supervisor: Supervisor,
     ) -> anyhow::Result<()> {
         let signals = Signals::new().context("cannot listen for signals")?;
         let compiler = std::env::current_exe().context("cannot find this program's own file")?;
@@ -79,7 +86,7 @@ impl Serve {
             document["hubLink"] = json!(link);
         }
         output.show(&document, || welcome(dir, &app, link));
-        until_stopped(app, dir, signals, level).await
+        until_stopped(app, dir, signals, level, supervisor).await
     }
 }
 
@@ -89,33 +96,67 @@ pub(super) async fn until_stopped(
     dir: &StateDir,
     mut signals: Signals,
     level: LogLevel,
+    supervisor: Supervisor,
 ) -> anyhow::Result<()> {
     let settings = app.settings().clone();
     let mut changes = settings.subscribe();
+    let pulse = app.pulse().clone();
+    // Also while it stops: a drain that hangs is a reason to be ended.
+    let watched = tokio::spawn(supervisor.clone().keep_watched(move || {
+        let pulse = pulse.clone();
+        async move { pulse.beat().await }
+    }));
+    supervisor.ready(&standing(&settings));
     let fault = loop {
         tokio::select! {
             signal = signals.next() => match signal {
                 Told::Stop => break None,
                 // Not waited for: the next signal may be the one to stop.
                 Told::Reload => drop(tokio::spawn({
-                    let settings = settings.clone();
-                    async move { settings.reload().await }
+                    let (settings, supervisor) = (settings.clone(), supervisor.clone());
+                    async move {
+                        supervisor.reloading();
+                        // What became of it is in the log, and in what is told next.
+                        let _ = settings.reload().await;
+                        supervisor.ready(&standing(&settings));
+                    }
                 })),
             },
             died = app.died() => break Some(died),
-            Ok(()) = changes.changed() => level.set(&changes.borrow_and_update().config.log),
+            Ok(()) = changes.changed() => {
+                level.set(&changes.borrow_and_update().config.log);
+                supervisor.status(&standing(&settings));
+            }
         }
     };
-    tokio::select! {
-        stopped = app.stop() => stopped?,
-        () = signals.stop() => {
-            RunFile::remove(dir).context("cannot remove the run file")?;
+    supervisor.stopping(app.stops_within());
+    let stopped = tokio::select! {
+        stopped = app.stop() => Some(stopped),
+        () = signals.stop() => None,
+    };
+    watched.abort();
+    match stopped {
+        Some(stopped) => stopped?,
+        None => {
+            let removed = RunFile::remove(dir).and_then(|()| Encryption::write(None, dir));
+            removed.context("cannot remove the run file")?;
             anyhow::bail!("ended at once by a second signal; requests under way were cut off");
         }
     }
     match fault {
         Some(fault) => Err(fault.into()),
         None => Ok(()),
+    }
+}
+
+/// How it stands, in a line for the service manager.
+fn standing(settings: &settings::Handle) -> String {
+    let agents = settings.current().config.agents.list.len();
+    let standing = settings.standing();
+    match (standing.problems.first(), standing.restart_needed.first()) {
+        (Some(problem), _) => format!("serving {agents} agents; chela.json is refused: {problem}"),
+        (None, Some(path)) => format!("serving {agents} agents; the change of {path} needs a restart"),
+        (None, None) => format!("serving {agents} agents"),
     }
 }
 
@@ -142,9 +183,11 @@ fn welcome(dir: &StateDir, app: &App, link: Option<String>) -> String {
     let settings = app.settings().current();
     let team: Vec<&str> = settings.config.agents.list.iter().map(|agent| agent.display_name()).collect();
     let row = |name: &str, value: String| vec![format!("  {name}"), value];
-    let shown = |address: &Option<SocketAddr>| address.map_or("off".into(), |at| format!("http://{at}"));
+    let shown = |port: Port, address: &Option<SocketAddr>| {
+        address.map_or("off".into(), |at| format!("{}://{at}", app.scheme(port)))
+    };
     let mut rows: Vec<Vec<String>> =
-        app.addresses().iter().map(|(port, address)| row(port.as_str(), shown(address))).collect();
+        app.addresses().iter().map(|(port, address)| row(port.as_str(), shown(port, address))).collect();
     rows.extend(link.map(|link| row("sign in", format!("{link} (once, within an hour)"))));
     let state = dir.path().display();
     let news = if app.created_config() { " (new; change it while this runs)" } else { "" };
@@ -215,7 +258,7 @@ pub(super) fn start_logging(log: &Log) -> LogLevel {
     LogLevel(handle)
 }
 
-/// `CHELA_LOG` (such as `debug` or `chela::edge=trace`) wins over the configuration.
+/// `CHELA_LOG` (such as `debug`, `chela::edge=trace` or `chela_plugins=debug`) wins over the configuration.
 fn filter(log: &Log) -> EnvFilter {
     match std::env::var("CHELA_LOG") {
         Ok(directives) if !directives.is_empty() => EnvFilter::new(directives),
@@ -225,12 +268,21 @@ fn filter(log: &Log) -> EnvFilter {
 
 /// Lets the C library give large buffers back to the system when they are freed. Left to itself it keeps them for the next one: after a
 /// component of twelve megabytes came and went, that was sixty megabytes of nothing.
+///
+/// It takes this from its environment alone, when a program begins: so this one begins anew, as the same process.
 #[cfg(target_env = "gnu")]
-#[expect(unsafe_code, reason = "a setting of the C library, made before there is a second thread")]
 pub(super) fn return_large_buffers() {
-    const LARGE: libc::c_int = 1024 * 1024;
-    // Where it is refused, memory is used as before.
-    let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+    use std::os::unix::process::CommandExt;
+    const NAME: &str = "MALLOC_MMAP_THRESHOLD_";
+    const LARGE: &str = "1048576";
+    if std::env::var_os(NAME).is_some() {
+        return;
+    }
+    let mut arguments = std::env::args_os();
+    let mut again = std::process::Command::new("/proc/self/exe");
+    again.arg0(arguments.next().unwrap_or_else(|| "chela".into())).args(arguments).env(NAME, LARGE);
+    // Comes back only where it cannot be done; then memory is used as before.
+    tracing::debug!(error = %again.exec(), "large buffers are not given back to the system");
 }
 
 #[cfg(not(target_env = "gnu"))]

@@ -10,7 +10,8 @@ use super::output::table;
 use super::{Output, block_on, exit};
 use crate::client::Client;
 use crate::layout::StateDir;
-use crate::run::RunFile;
+use crate::port::Port;
+use crate::run::{Encryption, RunFile};
 use crate::schema::Problem;
 use crate::settings;
 
@@ -57,7 +58,9 @@ pub(super) fn find(dir: &StateDir) -> anyhow::Result<Found> {
     };
     match (settings::load(dir), run.addresses.gateway) {
         (Ok(settings), Some(address)) => {
-            let client = Client::new(address, Some(settings.tokens.owner().to_owned()));
+            let way = Encryption::way_to(dir, Port::Gateway);
+            let way = way.with_context(|| format!("cannot read {}", dir.run_tls().display()))?;
+            let client = Client::new(address, Some(settings.tokens.owner().to_owned())).over(way);
             Ok(Found::Serving(block_on(client.call("status", json!({})))??))
         }
         // With its own listener off there is nobody to ask, and without its token nothing to ask with.
@@ -91,7 +94,9 @@ fn text(dir: &StateDir, found: &Found) -> String {
     }
     for name in ["gateway", "monitor", "hub"] {
         let address = &status["addresses"][name];
-        rows.push(row(name, address.as_str().map_or("off".into(), |at| format!("http://{at}"))));
+        let encrypted = status["encrypted"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+        let scheme = if encrypted { "https" } else { "http" };
+        rows.push(row(name, address.as_str().map_or("off".into(), |at| format!("{scheme}://{at}"))));
     }
     if let Some(agents) = status["agents"].as_u64() {
         rows.push(row("agents", agents.to_string()));

@@ -14,6 +14,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::{Client, Error, SILENCE_MAX};
 use crate::edge::{ErrorShape, Request, Response};
+use crate::tls::Wire;
 
 /// The largest frame that a gateway sends.
 const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -21,7 +22,7 @@ const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 const HELD_MAX: usize = 65_536;
 
 pub struct Socket {
-    stream: WebSocketStream<TcpStream>,
+    stream: WebSocketStream<Wire<TcpStream>>,
     address: SocketAddr,
     patience: Duration,
     asked: u64,
@@ -73,9 +74,7 @@ impl Client {
         let address = self.address;
         let broken = |source: tokio_tungstenite::tungstenite::Error| Error::Broken { address, source: source.into() };
         let request = format!("ws://{address}/").into_client_request().map_err(broken)?;
-        let stream = TcpStream::connect(address).await.map_err(|source| Error::Unreachable { address, source })?;
-        // Requests are small and waited for: they must not wait for more to join them.
-        let _ = stream.set_nodelay(true);
+        let stream = self.wire().await?;
         let limits =
             WebSocketConfig::default().max_message_size(Some(FRAME_BYTES_MAX)).max_frame_size(Some(FRAME_BYTES_MAX));
         let (stream, _) =
@@ -173,7 +172,7 @@ impl Socket {
     }
 
     /// The WebSocket itself, for those who count frames rather than read them.
-    pub fn into_stream(self) -> WebSocketStream<TcpStream> {
+    pub fn into_stream(self) -> WebSocketStream<Wire<TcpStream>> {
         self.stream
     }
 

@@ -13,9 +13,11 @@ use super::{
     Access, Context, Refusal, Routes, body, channels, completions, gateway, health, hub, humans, monitor, plugins,
     tasks, tools,
 };
+use crate::metrics::Now;
 use crate::port::Port;
 use crate::schema::Schema;
 use crate::scope::Scope;
+use crate::tls::Identity;
 
 /// Every route of every listener.
 pub fn routes() -> Routes {
@@ -73,5 +75,11 @@ fn not_a_frame(said: String) -> ErrorShape {
 
 async fn metrics(State(context): State<Context>) -> HttpResponse {
     let kind = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
-    (kind, context.metrics.encode(&context.clock)).into_response()
+    let facts = rustix::fs::statvfs(context.dir.path()).ok();
+    let now = Now {
+        runs: context.agents.under_way(),
+        disk_free: facts.map(|facts| facts.f_bavail.saturating_mul(facts.f_frsize)),
+        certificate_until: context.settings.current().identity.as_ref().and_then(Identity::until),
+    };
+    (kind, context.metrics.encode(&context.clock, now)).into_response()
 }

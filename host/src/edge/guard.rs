@@ -15,6 +15,7 @@ use crate::metrics;
 use crate::port::Port;
 use crate::scope::Scope;
 use crate::settings::{Principal, Settings, Tokens};
+use crate::traces::{self, Begin, Kind};
 
 /// The address a request came from.
 #[derive(Clone, Copy, Debug)]
@@ -33,10 +34,26 @@ struct Matched(&'static str);
 /// Stands before all routes of a listener, and counts what comes out.
 pub(super) async fn admit(State((context, port)): State<(Context, Port)>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut response = match page_of(&context, &request) {
-        Ok(page) => answer(&context, page, request, next).await,
-        Err(refusal) => refusal.into_response(),
+    let asked = context.clock.elapsed();
+    let verb = method.clone();
+    let work = async {
+        match page_of(&context, &request) {
+            Ok(page) => answer(&context, page, request, next).await,
+            Err(refusal) => refusal.into_response(),
+        }
     };
+    let begin = || Begin::new(verb.as_str(), Kind::Server).with("chela.listener", port.as_str());
+    let mut response = traces::traced(&context.clock, begin, work, |response, attributes| {
+        let route = response.extensions().get::<Matched>().map_or("other", |matched| matched.0);
+        let status = response.status();
+        attributes.extend([
+            ("http.request.method", verb.to_string()),
+            ("http.route", route.to_owned()),
+            ("http.response.status_code", status.as_u16().to_string()),
+        ]);
+        if status.is_server_error() { Err(status.as_str().to_owned()) } else { Ok(()) }
+    })
+    .await;
     if let Some(refused) = response.extensions().get::<Refused>() {
         context.metrics.refused(refused.0);
     }
@@ -47,6 +64,8 @@ pub(super) async fn admit(State((context, port)): State<(Context, Port)>, reques
     let status = response.status().as_u16();
     let labels = metrics::Request { listener: metrics::Word(port.as_str()), route: metrics::Word(route), status };
     context.metrics.requests.get_or_create(&labels).inc();
+    let took = context.clock.elapsed().saturating_sub(asked);
+    context.metrics.request_times.took(&metrics::Listener { listener: metrics::Word(port.as_str()) }, took);
     tracing::debug!(listener = port.as_str(), %method, path, status, "answered");
     response
 }
@@ -161,6 +180,16 @@ pub(super) fn authenticate(context: &Context, settings: &Settings, request: &Req
     let token = presented_token(request.headers(), request.uri().path()).ok_or(Refusal::TokenMissing)?;
     let wrong = &context.limiters.wrong_tokens;
     check_token(&settings.tokens, wrong, token, client_of(request), context.clock.elapsed())
+}
+
+/// Completes when `holder` has another token than in `before`, another scope, or none; never for whoever came without one.
+pub(super) async fn token_lost(context: &Context, before: &Settings, holder: Option<&str>) {
+    let mut settings = context.settings.subscribe();
+    let keeps = |now: &Settings| holder.is_none_or(|holder| now.tokens.keeps(&before.tokens, holder));
+    if settings.wait_for(|now| !keeps(now)).await.is_err() {
+        // Nothing changes any more: the gateway stops, and says so itself.
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Whose token this is, for a form.

@@ -1,7 +1,7 @@
 //! Listens, and serves each connection within the limits, until told to stop.
 
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use axum::Router;
@@ -16,9 +16,11 @@ use tower::ServiceExt;
 
 use super::guard::Client;
 use super::{Context, Error, Routes};
-use crate::config::{Limits, Listen};
+use crate::config::Listen;
 use crate::metrics::{self, Gauge, Metrics, Word};
 use crate::port::Port;
+use crate::settings::Settings;
+use crate::tls::{Identity, Wire};
 
 /// The head of a request: line and headers together.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -106,39 +108,53 @@ impl Server {
         let settings = self.context.settings.current();
         let limits = &settings.config.limits;
         if self.held.len() < limits.connections.min(self.share) {
-            self.held.spawn(self.hold(stream, client, limits));
+            self.held.spawn(self.hold(stream, client, &settings));
             return;
         }
         self.context.metrics.refused("connections");
         if self.turned_away.len() < TURNED_AWAY_MAX {
-            self.turned_away.spawn(turn_away(stream));
+            let encrypted = settings.identity_of(self.port).is_some();
+            // Without a greeting nothing can be said over TLS, and greeting costs more than a refusal may.
+            self.turned_away.spawn(async move {
+                if !encrypted {
+                    turn_away(stream, &too_many_connections()).await;
+                }
+            });
         }
     }
 
     /// One connection, to its end.
-    fn hold(&self, stream: TcpStream, client: SocketAddr, limits: &Limits) -> impl Future<Output = ()> + use<> {
+    fn hold(&self, stream: TcpStream, client: SocketAddr, settings: &Settings) -> impl Future<Output = ()> + use<> {
         let counted = Counted::new(&self.context.metrics, self.port);
         // Answers are small and waited for: they must not wait for more to join them.
         let _ = stream.set_nodelay(true);
-        let mut stream = TimeoutStream::new(stream);
-        stream.set_write_timeout(Some(Duration::from_millis(limits.write_timeout_ms)));
+        let limits = &settings.config.limits;
+        let head_timeout = Duration::from_millis(limits.head_timeout_ms);
+        let write_timeout = Duration::from_millis(limits.write_timeout_ms);
+        let identity = settings.identity_of(self.port).cloned();
         let (router, port) = (self.router.clone(), self.port);
-        let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
-            request.extensions_mut().insert(Client(client));
-            if port == Port::Hub {
-                alias(&mut request);
-            }
-            router.clone().oneshot(request.map(axum::body::Body::new))
-        });
-        let connection = hyper::server::conn::http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(Duration::from_millis(limits.head_timeout_ms))
-            .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(Box::pin(stream)), service)
-            .with_upgrades();
         let (stop, cut_off) = (self.stop.clone(), self.cut_off.clone());
         async move {
             let _counted = counted;
+            let greeting = greeted(stream, identity.as_ref(), head_timeout, write_timeout);
+            let stream = match stop.run_until_cancelled(greeting).await {
+                Some(Ok(stream)) => stream,
+                Some(Err(error)) => return tracing::debug!(%error, %client, "a connection was not opened"),
+                None => return,
+            };
+            let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
+                request.extensions_mut().insert(Client(client));
+                if port == Port::Hub {
+                    alias(&mut request);
+                }
+                router.clone().oneshot(request.map(axum::body::Body::new))
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(head_timeout)
+                .max_buf_size(HEAD_BYTES_MAX)
+                .serve_connection(TokioIo::new(stream), service)
+                .with_upgrades();
             let mut connection = pin!(connection);
             let served = tokio::select! {
                 served = connection.as_mut() => served,
@@ -169,6 +185,33 @@ impl Server {
     }
 }
 
+/// A connection that lets go of a client that does not read.
+type Timed = Pin<Box<TimeoutStream<TcpStream>>>;
+
+/// Encrypts a connection where that is asked for. Who speaks plainly to an encrypted listener is told so.
+async fn greeted(
+    stream: TcpStream,
+    identity: Option<&Identity>,
+    patience: Duration,
+    write_timeout: Duration,
+) -> std::io::Result<Wire<Timed>> {
+    let timed = |stream| {
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(write_timeout));
+        Box::pin(stream)
+    };
+    let Some(identity) = identity else { return Ok(Wire::Plain(timed(stream))) };
+    let mut first = [0];
+    let peeked = tokio::time::timeout(patience, stream.peek(&mut first)).await;
+    peeked.map_err(|_| std::io::ErrorKind::TimedOut)??;
+    // The first byte of TLS is no letter; that of a request is.
+    if first[0].is_ascii_alphabetic() {
+        turn_away(stream, &speak_tls()).await;
+        return Err(std::io::Error::other("it speaks plainly where TLS is spoken"));
+    }
+    identity.accept(timed(stream), patience).await
+}
+
 /// `/api/proxy/…` of the old hub is `/api/…`.
 fn alias<B>(request: &mut hyper::Request<B>) {
     let path = request.uri().path_and_query().map_or("", |path| path.as_str());
@@ -196,10 +239,10 @@ impl Drop for Counted {
     }
 }
 
-/// Tells a connection over the limit why it is closed.
-async fn turn_away(mut stream: TcpStream) {
+/// Tells a connection why it is closed.
+async fn turn_away(mut stream: TcpStream, answer: &str) {
     let told = async {
-        stream.write_all(too_many_connections().as_bytes()).await?;
+        stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await?;
         // Reading what the client still sends keeps the answer from being torn by a reset.
         let mut rest = [0u8; 4096];
@@ -212,8 +255,16 @@ async fn turn_away(mut stream: TcpStream) {
 
 fn too_many_connections() -> String {
     let message = "too many open connections; wait, or raise `limits.connections`";
-    let body = serde_json::json!({ "error": { "code": "connections", "message": message } }).to_string();
-    let head =
-        "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: application/json";
+    bare_answer("503 Service Unavailable\r\nRetry-After: 1", "connections", message)
+}
+
+fn speak_tls() -> String {
+    bare_answer("400 Bad Request", "tls", "this listener speaks TLS; ask with https:// or wss://")
+}
+
+/// An answer from before there is a request.
+fn bare_answer(status: &str, code: &str, message: &str) -> String {
+    let body = serde_json::json!({ "error": { "code": code, "message": message } }).to_string();
+    let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: application/json");
     format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 
 use super::table::{Caller, Payload, Reply};
 use super::{
-    Context, ErrorShape, Methods, catalog, channels, chat, humans, jobs, old_tasks, plugins, queries, sessions,
+    Context, ErrorShape, Methods, backup, catalog, channels, chat, humans, jobs, old_tasks, plugins, queries, sessions,
 };
 use crate::config::Agent;
 use crate::id::AgentId;
+use crate::port::Port;
 use crate::scope::Scope;
 
 /// Every method there is.
@@ -20,7 +21,7 @@ pub fn methods() -> Methods {
     let methods = catalog::methods(sessions::methods(chat::methods(old_tasks::methods(queries::methods(
         plugins::methods(humans::methods(jobs::methods(channels::methods(Methods::default())))),
     )))));
-    methods
+    backup::methods(methods)
         .add_for("health", Scope::Read, health)
         .add("status", Scope::Read, status)
         .add("agents.list", Scope::Read, agents_list)
@@ -147,6 +148,7 @@ async fn status(context: Context, _: StatusParams) -> Result<Value, ErrorShape> 
         "uptimeMs": context.uptime_ms(),
         "stateDir": context.dir.path(),
         "addresses": context.addresses,
+        "encrypted": Port::ALL.into_iter().filter(|port| settings.identity_of(*port).is_some()).map(Port::as_str).collect::<Vec<_>>(),
         "agents": agents.list.len(),
         "failing": context.failing(),
         "config": context.settings.standing(),

@@ -108,12 +108,16 @@ pub fn sweep(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(UNFINISHED.0) && name.ends_with(UNFINISHED.1) {
+        if is_unfinished(&name.to_string_lossy()) {
             fs::remove_file(entry.path())?;
         }
     }
     Ok(())
+}
+
+/// Whether a file of this name is one that is still being written, or that a killed writer left.
+pub fn is_unfinished(name: &str) -> bool {
+    name.starts_with(UNFINISHED.0) && name.ends_with(UNFINISHED.1)
 }
 
 /// Makes a directory that only its owner can enter, and those above it; one that is there keeps the rights its owner gave it. Once it

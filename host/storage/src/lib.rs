@@ -10,7 +10,7 @@ mod lock;
 mod segments;
 
 pub use append::{AppendLog, Repair};
-pub use atomic::{Draft, Mode, Replaced, create_new, make_private_dir, replace, sweep};
+pub use atomic::{Draft, Mode, Replaced, create_new, is_unfinished, make_private_dir, replace, sweep};
 pub use lock::{DirLock, LockError};
 pub use segments::{Catalogue, LogError, Month, Segment, SegmentLog, TimeOf};
 

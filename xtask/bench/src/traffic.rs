@@ -15,6 +15,7 @@ use chela::journal::{self, Transaction};
 use chela::layout::StateDir;
 use chela::session_key::SessionKey;
 use chela::sessions::Asked;
+use chela::tls::Wire;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -93,7 +94,7 @@ async fn answer_bytes(client: &Client) -> Result<usize> {
     Ok(json!({ "type": "res", "id": "1", "ok": true, "payload": answer }).to_string().len())
 }
 
-type Stream = WebSocketStream<TcpStream>;
+type Stream = WebSocketStream<Wire<TcpStream>>;
 
 async fn start_echo() -> Result<SocketAddr> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -117,7 +118,7 @@ async fn start_echo() -> Result<SocketAddr> {
 async fn open_echo(address: SocketAddr) -> Result<Stream> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    Ok(tokio_tungstenite::client_async(format!("ws://{address}/"), stream).await?.0)
+    Ok(tokio_tungstenite::client_async(format!("ws://{address}/"), Wire::Plain(stream)).await?.0)
 }
 
 async fn open_rpc(client: &Client) -> Result<Stream> {

@@ -18,7 +18,7 @@ use super::{FRAGMENTS, SCRIPT, html, own_path, see_other};
 use crate::edge::guard::{check_presented, client_of};
 use crate::edge::{Context, Refusal, origin, upgrade};
 use crate::port::Port;
-use crate::settings::{Principal, Settings};
+use crate::settings::{Principal, Seal, Settings};
 
 /// How long a browser stays signed in.
 const STAYS: Duration = Duration::from_secs(30 * 86_400);
@@ -70,7 +70,7 @@ fn cookie_name(context: &Context) -> String {
 }
 
 fn sealed(settings: &Settings, port_name: &str, name: &str, until: u64) -> Option<(Principal, String)> {
-    let (principal, seal) = settings.tokens.seal(name, &format!("{port_name}.{name}.{until}"))?;
+    let (principal, seal) = settings.tokens.seal(Seal::Browser, name, &format!("{port_name}.{name}.{until}"))?;
     Some((principal, format!("{}.{until}.{}", URL_SAFE_NO_PAD.encode(name), seal.to_hex())))
 }
 
@@ -82,7 +82,8 @@ fn opened(context: &Context, value: &str) -> Option<Principal> {
     let until: u64 = until.parse().ok()?;
     let seal = blake3::Hash::from_hex(seal).ok()?;
     let settings = context.settings.current();
-    let (principal, expected) = settings.tokens.seal(&name, &format!("{}.{name}.{until}", cookie_name(context)))?;
+    let (principal, expected) =
+        settings.tokens.seal(Seal::Browser, &name, &format!("{}.{name}.{until}", cookie_name(context)))?;
     // Hashes compare in constant time.
     (seal == expected && until > context.clock.now().0).then_some(principal)
 }
@@ -189,15 +190,19 @@ fn admit(context: &Context, name: &str, next: &str) -> Response {
     let cookie_name = cookie_name(context);
     let settings = context.settings.current();
     let Some((_, value)) = sealed(&settings, &cookie_name, name, until) else { return see_other("/login") };
-    set_cookie(
-        see_other(next),
-        &format!("{cookie_name}={value}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict", STAYS.as_secs()),
-    )
+    let stays = STAYS.as_secs();
+    let kept = format!("{cookie_name}={value}; Path=/; Max-Age={stays}; HttpOnly; SameSite=Strict{}", secure(context));
+    set_cookie(see_other(next), &kept)
 }
 
 pub(super) async fn sign_out(State(context): State<Context>) -> Response {
-    let gone = format!("{}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict", cookie_name(&context));
+    let gone = format!("{}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict{}", cookie_name(&context), secure(&context));
     set_cookie(see_other("/login"), &gone)
+}
+
+/// What was set over TLS is not sent without it.
+fn secure(context: &Context) -> &'static str {
+    if context.settings.current().identity_of(Port::Hub).is_some() { "; Secure" } else { "" }
 }
 
 fn set_cookie(mut response: Response, cookie: &str) -> Response {

@@ -2,9 +2,10 @@
 //! Owns the queue, which has an end. Keeps true: whoever was let into the queue gets one answer, also when the committer ends; commits go on
 //! while a snapshot is written. Never: retries, or answers before the flush.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 use super::{Error, Journal, Record, Transaction, Written};
 
@@ -13,11 +14,15 @@ const GROUP_MAX: usize = 1024;
 /// Bytes in one group, about: what a torn group can cost is bounded by it.
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// How long the thread looks for more before it sleeps.
+const AWAKE: Duration = Duration::from_micros(80);
+
 type Reply<T> = Box<dyn FnOnce(Result<T, Arc<Error>>) + Send>;
 
 enum Message {
     Commit(Transaction, Reply<u64>),
     Get { kind: String, id: String, reply: Reply<Option<Record>> },
+    Hold(Box<dyn FnOnce() + Send>),
     Checkpointed(Result<Written, Error>),
 }
 
@@ -88,6 +93,12 @@ impl Committer {
         answered.recv().unwrap_or_else(|_| Err(Arc::new(Error::Stopped)))
     }
 
+    /// Has `work` run while nothing is committed: all that was asked for before is durable, and what comes after waits. It runs on the
+    /// committer's thread, so it must end soon.
+    pub fn hold(&self, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        self.send(Message::Hold(Box::new(work)))
+    }
+
     /// Answers what waits, ends the thread and gives the journal back; none if the thread panicked.
     #[must_use]
     pub fn stop(mut self) -> Option<Journal> {
@@ -126,9 +137,23 @@ struct Work {
     retry_at: u64,
 }
 
+/// The next message: looked for a moment before the thread sleeps. Who commits one thing after another asks for the next right after the
+/// answer, and to be woken would take about as long as the flush.
+fn next(messages: &Receiver<Message>) -> Option<Message> {
+    let awake = Instant::now() + AWAKE;
+    loop {
+        match messages.try_recv() {
+            Ok(message) => return Some(message),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) if Instant::now() < awake => std::hint::spin_loop(),
+            Err(TryRecvError::Empty) => return messages.recv().ok(),
+        }
+    }
+}
+
 impl Work {
     fn run(mut self, messages: &Receiver<Message>) -> Journal {
-        while let Ok(first) = messages.recv() {
+        while let Some(first) = next(messages) {
             let (mut group, mut replies, mut bytes) = (Vec::new(), Vec::new(), 0);
             let mut next = Some(first);
             while let Some(message) = next {
@@ -142,6 +167,10 @@ impl Work {
                     Message::Get { kind, id, reply } => {
                         self.commit(&mut group, &mut replies);
                         reply(self.journal.get(&kind, &id).map_err(Arc::new));
+                    }
+                    Message::Hold(work) => {
+                        self.commit(&mut group, &mut replies);
+                        work();
                     }
                     Message::Checkpointed(outcome) => self.finish(outcome),
                 }
@@ -157,6 +186,7 @@ impl Work {
             // An empty last line: damage to the one before it can then be told from a tear. Without it nothing is lost.
             let _ = self.journal.commit(&[Transaction::new()]);
         }
+        self.journal.trim();
         self.journal
     }
 

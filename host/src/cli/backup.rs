@@ -1,0 +1,127 @@
+//! `chela backup`: one archive of all that a state directory keeps, as it was at one moment, while a gateway serves it or not.
+//! Keeps true: an archive that is there is whole; what is made from other files again is left out; nothing of the directory is changed.
+
+pub(super) mod archive;
+mod gather;
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use chela_storage::DirLock;
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::serve::raise_open_files;
+use super::{Output, ask, block_on};
+use crate::app::Stamp;
+use crate::clock::Clock;
+use crate::layout::StateDir;
+use archive::Head;
+use gather::Gathered;
+
+/// How often a moment is asked for that was long enough.
+const TRIES: usize = 3;
+
+#[derive(Args)]
+pub(super) struct Backup {
+    /// The archive to write, a tar file that only its owner can read; `-` is standard output
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+impl Backup {
+    pub(super) fn run(&self, dir: &StateDir, output: Output) -> anyhow::Result<()> {
+        if !dir.config().exists() {
+            bail!("there is no {}, so nothing to back up; check --state-dir", dir.config().display());
+        }
+        let piped = self.file == Path::new("-");
+        let file = std::path::absolute(&self.file).with_context(|| format!("{} is no path", self.file.display()))?;
+        if !piped {
+            if fs::canonicalize(file.parent().unwrap_or(Path::new("/")))
+                .is_ok_and(|folder| fs::canonicalize(dir.path()).is_ok_and(|state| folder.starts_with(state)))
+            {
+                bail!(
+                    "{} lies in the state directory, which is what is backed up; choose another place",
+                    file.display()
+                );
+            }
+            if file.exists() && !self.force {
+                bail!("{} is there already; choose another name, or replace it with --force", file.display());
+            }
+        }
+        raise_open_files();
+        let gathered = at_one_moment(dir)?;
+        let head = Head {
+            format: archive::FORMAT,
+            stamp: Stamp::read(dir)?.unwrap_or_else(|| Stamp { layout: 1, ..Stamp::ours() }),
+            at: Clock::system().now(),
+            files: gathered.files.len(),
+            bytes: gathered.files.iter().map(|kept| kept.bytes).sum(),
+        };
+        let document = json!({
+            "file": if piped { Value::Null } else { json!(file) }, "files": head.files, "bytes": head.bytes,
+            "at": head.at, "version": head.stamp.version, "skipped": gathered.skipped,
+        });
+        let skipped = gathered.skipped.clone();
+        if piped {
+            // Nothing else may be said there.
+            let mut out = BufWriter::new(io::stdout().lock());
+            archive::write(&mut out, &head, gathered).and_then(|()| out.flush()).context("cannot write the archive")?;
+            return Ok(());
+        }
+        put(&file, |out| archive::write(out, &head, gathered))
+            .with_context(|| format!("cannot write {}; nothing is left of it", file.display()))?;
+        output.show(&document, || {
+            let mut text = format!("{}: {} files, {} kB", file.display(), head.files, head.bytes >> 10);
+            for path in &skipped {
+                text.push_str(&format!("\nleft out: {path}, which is no regular file"));
+            }
+            text.push_str("\nit holds tokens and all that was said; keep it where only you can read it");
+            text
+        });
+        Ok(())
+    }
+}
+
+/// Opens every file while nothing is committed.
+fn at_one_moment(dir: &StateDir) -> anyhow::Result<Gathered> {
+    let cannot = || format!("cannot read {}", dir.path().display());
+    match DirLock::take(&dir.lock()) {
+        Ok(_lock) => return gather::gather(dir).with_context(cannot),
+        Err(chela_storage::LockError::Held { .. }) => {}
+        // Who may only read the directory can still back it up while nobody serves it.
+        Err(error) if DirLock::is_held(&dir.lock()).unwrap_or(true) => return Err(error.into()),
+        Err(_) => return gather::gather(dir).with_context(cannot),
+    }
+    let client = ask::gateway(dir)?;
+    for _ in 0..TRIES {
+        let held = block_on(client.call("backup.hold", json!({})))??;
+        let gathered = gather::gather(dir).with_context(cannot);
+        let released = block_on(client.call("backup.release", json!({ "id": held["id"] })))??;
+        let gathered = gathered?;
+        if released["held"] == json!(true) {
+            return Ok(gathered);
+        }
+    }
+    bail!(
+        "the gateway could not stand still for as long as its files are opened; back up while it is less busy, or stop it"
+    )
+}
+
+/// Writes a file beside, flushes it, and puts it in place.
+fn put(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let private = fs::Permissions::from_mode(0o600);
+    let draft = tempfile::Builder::new().prefix(".chela-backup-").permissions(private).tempfile_in(folder)?;
+    let mut out = BufWriter::with_capacity(1 << 20, draft.as_file());
+    write(&mut out)?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    draft.persist(path)?;
+    File::open(folder)?.sync_all()
+}

@@ -1,0 +1,224 @@
+//! The archive: a tar file that begins with what it is, and ends with the checksum of every file in it.
+//! Keeps true: what is read has passed every check before anybody sees it; no name in an archive leads out of where it is unpacked.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Component, Path};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tar::{EntryType, Header};
+
+use super::gather::Gathered;
+use crate::app::Stamp;
+use crate::clock::Timestamp;
+
+pub(in crate::cli) const FORMAT: u32 = 1;
+const HEAD: &str = "chela-backup.json";
+const SUMS: &str = "chela-backup.sums";
+/// Of what it says of itself no more is read.
+const HEAD_BYTES_MAX: u64 = 64 * 1024;
+const SUMS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// What an archive says of itself.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct Head {
+    pub(in crate::cli) format: u32,
+    #[serde(flatten)]
+    pub(in crate::cli) stamp: Stamp,
+    pub(in crate::cli) at: Timestamp,
+    pub(in crate::cli) files: usize,
+    pub(in crate::cli) bytes: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cli) enum Error {
+    #[error("this is no backup of chela: {0}")]
+    Foreign(String),
+    #[error(
+        "the backup has the format {found}, and this version reads {FORMAT}; restore it with the version that made it"
+    )]
+    Format { found: u32 },
+    #[error("the backup is damaged: {0}; take another one")]
+    Damaged(String),
+    #[error("cannot unpack {what}")]
+    Unpack { what: String, source: io::Error },
+}
+
+pub(super) fn write(out: &mut impl Write, head: &Head, gathered: Gathered) -> io::Result<()> {
+    let mut tar = tar::Builder::new(out);
+    let at = head.at.0 / 1_000;
+    append(&mut tar, HEAD, 0o600, at, &serde_json::to_vec_pretty(head)?)?;
+    for (path, mode) in &gathered.folders {
+        let mut header = header(EntryType::Directory, 0, *mode, at);
+        tar.append_data(&mut header, format!("state/{path}"), io::empty())?;
+    }
+    let mut sums = String::new();
+    for kept in gathered.files {
+        let mut whole = Whole { inner: kept.file.take(kept.bytes), left: kept.bytes, hash: Sha256::new() };
+        let mut header = header(EntryType::Regular, kept.bytes, kept.mode, kept.changed);
+        let appended = tar.append_data(&mut header, format!("state/{}", kept.path), &mut whole);
+        appended.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", kept.path)))?;
+        sums.push_str(&format!("{}  state/{}\n", hex(whole.hash), kept.path));
+    }
+    append(&mut tar, SUMS, 0o600, at, sums.as_bytes())?;
+    tar.finish()
+}
+
+fn append<W: Write>(tar: &mut tar::Builder<W>, name: &str, mode: u32, at: u64, bytes: &[u8]) -> io::Result<()> {
+    let mut header = header(EntryType::Regular, bytes.len() as u64, mode, at);
+    tar.append_data(&mut header, name, bytes)
+}
+
+fn header(kind: EntryType, bytes: u64, mode: u32, changed: u64) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_size(bytes);
+    header.set_mode(mode);
+    header.set_mtime(changed);
+    header
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads exactly as much as was said, and what it was.
+struct Whole<R> {
+    inner: R,
+    left: u64,
+    hash: Sha256,
+}
+
+impl<R: Read> Read for Whole<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(into)?;
+        if read == 0 && self.left > 0 && !into.is_empty() {
+            return Err(io::Error::other("it got shorter while it was read; back up again"));
+        }
+        self.left -= read as u64;
+        self.hash.update(&into[..read]);
+        Ok(read)
+    }
+}
+
+/// What an archive says of itself; for before anything is unpacked.
+pub(in crate::cli) fn read_head(from: impl Read) -> Result<Head, Error> {
+    let foreign = |error: io::Error| Error::Foreign(error.to_string());
+    let mut archive = tar::Archive::new(from);
+    let mut entries = archive.entries().map_err(foreign)?;
+    let mut first = entries.next().ok_or_else(|| Error::Foreign("it is empty".into()))?.map_err(foreign)?;
+    if &*first.path_bytes() != HEAD.as_bytes() {
+        return Err(Error::Foreign(format!("it does not begin with {HEAD}")));
+    }
+    let mut text = String::new();
+    (&mut first).take(HEAD_BYTES_MAX).read_to_string(&mut text).map_err(foreign)?;
+    let head: Head = serde_json::from_str(&text).map_err(|error| Error::Foreign(format!("{HEAD}: {error}")))?;
+    match head.format {
+        FORMAT => Ok(head),
+        found => Err(Error::Format { found }),
+    }
+}
+
+/// Unpacks the state into a new directory and checks every file; what is in `into` after an error is worth nothing.
+pub(in crate::cli) fn unpack(from: impl Read, into: &Path) -> Result<(), Error> {
+    let damaged = |error: io::Error| Error::Damaged(error.to_string());
+    let mut archive = tar::Archive::new(from);
+    let (mut found, mut promised) = (BTreeMap::new(), None);
+    let mut folders = Vec::new();
+    for entry in archive.entries().map_err(damaged)? {
+        let mut entry = entry.map_err(damaged)?;
+        let name = String::from_utf8(entry.path_bytes().into_owned());
+        let name = name.map_err(|_| Error::Damaged("a name is not UTF-8".into()))?;
+        if promised.is_some() {
+            return Err(Error::Damaged(format!("{name} comes after the end")));
+        }
+        if name == HEAD {
+            continue;
+        }
+        if name == SUMS {
+            let mut text = String::new();
+            (&mut entry).take(SUMS_BYTES_MAX).read_to_string(&mut text).map_err(damaged)?;
+            promised = Some(text);
+            continue;
+        }
+        let below = own_name(&name).ok_or_else(|| Error::Damaged(format!("{name:?} leads out of it")))?;
+        let path = into.join(below);
+        let unpacked = |source| Error::Unpack { what: name.clone(), source };
+        let mode = entry.header().mode().unwrap_or(0o600) & 0o777;
+        match entry.header().entry_type() {
+            EntryType::Directory => {
+                fs::create_dir_all(&path).map_err(unpacked)?;
+                folders.push((path, mode));
+            }
+            EntryType::Regular => {
+                let sum = unpack_file(&mut entry, &path, mode).map_err(unpacked)?;
+                found.insert(name, sum);
+            }
+            other => return Err(Error::Damaged(format!("{name} is of the kind {other:?}"))),
+        }
+    }
+    let promised = promised.ok_or_else(|| Error::Damaged("its end is missing".into()))?;
+    let promised: BTreeMap<String, String> = promised
+        .lines()
+        .filter_map(|line| line.split_once("  "))
+        .map(|(sum, name)| (name.to_owned(), sum.to_owned()))
+        .collect();
+    if let Some(name) = found.keys().chain(promised.keys()).find(|name| found.get(*name) != promised.get(*name)) {
+        return Err(Error::Damaged(format!("{name} is not what was backed up")));
+    }
+    // Last, since a folder that cannot be written takes no files.
+    for (path, mode) in folders {
+        let set = fs::set_permissions(&path, fs::Permissions::from_mode(mode | 0o700));
+        set.map_err(|source| Error::Unpack { what: path.display().to_string(), source })?;
+    }
+    Ok(())
+}
+
+fn unpack_file(from: &mut impl Read, path: &Path, mode: u32) -> io::Result<String> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match from.read(&mut buffer)? {
+            0 => break,
+            read => {
+                hash.update(&buffer[..read]);
+                file.write_all(&buffer[..read])?;
+            }
+        }
+    }
+    file.sync_all()?;
+    Ok(hex(hash))
+}
+
+/// The part below the state directory, if that is where a name leads.
+fn own_name(name: &str) -> Option<&str> {
+    let below = name.strip_prefix("state/")?;
+    let inside = Path::new(below).components().all(|part| matches!(part, Component::Normal(_)));
+    (inside && !below.is_empty()).then_some(below)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_leads_out() {
+        let check = |name: &str, inside: bool| assert_eq!(own_name(name).is_some(), inside, "{name:?}");
+        check("state/chela.json", true);
+        check("state/logs/a", true);
+        check("state/../etc/passwd", false);
+        check("state//etc/passwd", false);
+        check("/etc/passwd", false);
+        check("state/", false);
+        check("state", false);
+        check("other/chela.json", false);
+    }
+}

@@ -1,0 +1,179 @@
+//! Backups: taken while agents work, whole or refused, and a directory that goes on where the archive was taken.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use chela::layout::StateDir;
+use serde_json::{Value, json};
+use support::{Binary, TestDir, chela, chela_command, eventually};
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+/// Sends a message and waits for its end.
+fn say(dir: &TestDir, key: &str) -> Value {
+    let sent = chela(&dir.state, &["send", "ruda", "good morning", "--key", key, "--wait", "--json"]);
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    sent.json()
+}
+
+#[test]
+fn a_backup_of_a_busy_gateway_is_a_directory_that_serves_and_has_what_was_acknowledged_before() {
+    let dir = TestDir::with_config(|_| {});
+    let serving = Binary::serve(&dir);
+    for nth in 0..5 {
+        say(&dir, &format!("before-{nth}"));
+    }
+    let archive = dir.scratch().join("backup.tar");
+    let stop = AtomicBool::new(false);
+    let during = std::thread::scope(|scope| {
+        let busy = scope.spawn(|| {
+            let mut count = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let sent = chela(&dir.state, &["send", "seum", "work", "--key", &format!("during-{count}")]);
+                assert_eq!(sent.code, Some(0), "nothing is refused meanwhile: {sent:?}");
+                count += 1;
+            }
+            count
+        });
+        let taken = chela(&dir.state, &["backup", &text(&archive), "--json"]);
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(taken.code, Some(0), "{taken:?}");
+        assert!(taken.json()["files"].as_u64().is_some_and(|files| files > 5), "{taken:?}");
+        busy.join().expect("the client")
+    });
+    assert!(during > 0);
+    assert_eq!(fs::metadata(&archive).expect("written").permissions().mode() & 0o777, 0o600);
+    say(&dir, "after");
+    assert_eq!(serving.terminate().code, Some(0));
+
+    let restored = TestDir::empty();
+    let made = chela(&restored.state, &["restore", &text(&archive), "--json"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    assert!(!restored.state.index().exists() && !restored.state.run().exists(), "what is made again is not in it");
+    let checked = chela(&restored.state, &["doctor", "--json"]);
+    assert_eq!(checked.json()["healthy"], true, "{checked:?}");
+    let serving = Binary::serve(&restored);
+    let rows = transcript(&restored.state, "ruda");
+    assert!(rows.len() >= 10, "five questions and five answers: {rows:#?}");
+    for nth in 0..5 {
+        say(&restored, &format!("before-{nth}"));
+    }
+    assert_eq!(transcript(&restored.state, "ruda"), rows, "the same key again runs nothing twice");
+    assert!(!format!("{rows:?}").contains("\"after"), "what came after is not there");
+    eventually("all that was accepted has ended", || {
+        (chela(&restored.state, &["status", "--json"]).json()["runs"] == json!(0)).then_some(())
+    });
+    assert_eq!(serving.terminate().code, Some(0));
+}
+
+/// Every row of an agent's transcripts.
+fn transcript(state: &StateDir, agent: &str) -> Vec<Value> {
+    let folder = state.sessions().join(agent);
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let texts = files.filter(|path| path.is_file()).map(|path| fs::read_to_string(path).expect("readable"));
+    texts
+        .flat_map(|text| text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<_>>())
+        .collect()
+}
+
+#[test]
+fn a_directory_that_nobody_serves_is_backed_up_to_a_pipe_and_takes_the_place_of_another() {
+    let dir = TestDir::with_config(|config| config["deployment"]["name"] = json!("first"));
+    Binary::serve(&dir).terminate();
+    let output = chela_command(&dir.state).args(["backup", "-"]).output().expect("runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let archive = dir.scratch().join("piped.tar");
+    fs::write(&archive, output.stdout).expect("written");
+    assert_eq!(chela(&dir.state, &["restore", &text(&archive), "--check"]).code, Some(0));
+
+    let other = TestDir::with_config(|config| config["deployment"]["name"] = json!("second"));
+    let refused = chela(&other.state, &["restore", &text(&archive)]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("--replace"), "{refused:?}");
+    let serving = Binary::serve(&other);
+    let refused = chela(&other.state, &["restore", &text(&archive), "--replace"]);
+    assert_eq!(refused.code, Some(75), "not under a gateway that serves: {refused:?}");
+    serving.terminate();
+    let replaced = chela(&other.state, &["restore", &text(&archive), "--replace", "--json"]);
+    assert_eq!(replaced.code, Some(0), "{replaced:?}");
+    let aside = replaced.json()["aside"].as_str().expect("a place").to_owned();
+    assert!(Path::new(&aside).join("chela.json").is_file(), "what was there is kept");
+    assert_eq!(chela(&other.state, &["config", "get", "deployment.name"]).stdout.trim(), "first");
+    assert_eq!(fs::metadata(other.state.path()).expect("there").permissions().mode() & 0o777, 0o700);
+    Binary::serve(&other).terminate();
+}
+
+#[test]
+fn what_cannot_be_written_or_is_there_is_refused() {
+    let dir = TestDir::with_config(|_| {});
+    let there = dir.scratch().join("there.tar");
+    fs::write(&there, "mine").expect("written");
+    let check = |arguments: &[&str], said: &str| {
+        let refused = chela(&dir.state, arguments);
+        assert!(refused.code == Some(1) && refused.stderr.contains(said), "{arguments:?}: {refused:?}");
+    };
+    check(&["backup", &text(&there)], "--force");
+    assert_eq!(fs::read_to_string(&there).expect("readable"), "mine");
+    check(&["backup", &text(&dir.state.path().join("in.tar"))], "lies in the state directory");
+    check(&["backup", "/nowhere/at/all.tar"], "cannot write");
+    let none = TestDir::empty();
+    let refused = chela(&none.state, &["backup", &text(&none.scratch().join("x.tar"))]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("nothing to back up"), "{refused:?}");
+}
+
+#[test]
+fn an_archive_that_was_tampered_with_is_refused_and_nothing_is_changed() {
+    let dir = TestDir::with_config(|_| {});
+    Binary::serve(&dir).terminate();
+    let archive = dir.scratch().join("backup.tar");
+    assert_eq!(chela(&dir.state, &["backup", &text(&archive)]).code, Some(0));
+    let whole = fs::read(&archive).expect("readable");
+    let restored = TestDir::empty();
+    let check = |bytes: &[u8], said: &str| {
+        let bad = restored.scratch().join("bad.tar");
+        fs::write(&bad, bytes).expect("written");
+        let refused = chela(&restored.state, &["restore", &text(&bad)]);
+        assert!(refused.code != Some(0) && refused.stderr.contains(said), "{said}: {refused:?}");
+        assert!(!restored.state.path().exists(), "nothing was put in place");
+        let left: Vec<_> = fs::read_dir(restored.scratch()).expect("readable").flatten().collect();
+        assert_eq!(left.len(), 1, "nothing is left: {left:?}");
+    };
+    check(b"", "no backup of chela");
+    check(b"not a tar file at all", "no backup of chela");
+    check(&whole[..whole.len() / 2], "damaged");
+    let needle = b"\"deployment\"";
+    let at = whole.windows(needle.len()).position(|window| window == needle).expect("the configuration is in it");
+    let mut changed = whole.clone();
+    changed[at + 1] = b'D';
+    check(&changed, "is not what was backed up");
+    let mut newer = whole.clone();
+    let needle = b"\"layout\": 1";
+    let at = newer.windows(needle.len()).position(|window| window == needle).expect("it says its layout");
+    newer[at + needle.len() - 1] = b'7';
+    check(&newer, "was written by chela");
+    for name in ["state/../../out", "/etc/out", "state/x"] {
+        let bytes = with_entry(&whole, name);
+        let refused = if name == "state/x" { "comes after the end" } else { "backup" };
+        check(&bytes, refused);
+    }
+}
+
+/// An archive with one more file at its end.
+fn with_entry(whole: &[u8], name: &str) -> Vec<u8> {
+    let end = whole.len() - 1024;
+    let mut header = [0_u8; 512];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    header[100..107].copy_from_slice(b"0000600");
+    header[124..135].copy_from_slice(b"00000000000");
+    header[136..147].copy_from_slice(b"00000000000");
+    header[148..156].copy_from_slice(b"        ");
+    header[156] = b'0';
+    header[257..263].copy_from_slice(b"ustar\0");
+    header[263..265].copy_from_slice(b"00");
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    [&whole[..end], &header, &[0; 1024]].concat()
+}

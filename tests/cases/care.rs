@@ -1,0 +1,115 @@
+//! What a gateway that runs for a year needs: a doctor that mends what is safe, and an audit log that ends.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+use support::{Binary, Finished, TestDir, TestHost, chela};
+
+fn finding(finished: &Finished, check: &str) -> Value {
+    let document = finished.json();
+    let found = document["findings"].as_array().expect("findings").iter().find(|finding| finding["check"] == check);
+    found.unwrap_or_else(|| panic!("no finding {check} in {document:#}")).clone()
+}
+
+#[test]
+fn the_doctor_mends_what_is_safe_to_mend_and_only_when_told() {
+    let dir = TestDir::with_config(|_| {});
+    Binary::serve(&dir).terminate();
+    let left = dir.state.path().join(".chela-half.tmp");
+    fs::write(&left, "half").expect("written");
+    fs::write(dir.state.run_file(), r#"{"pid":1,"version":"0","gateway":null,"monitor":null,"hub":null}"#)
+        .expect("written");
+    fs::set_permissions(dir.state.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+    fs::set_permissions(dir.state.journal(), fs::Permissions::from_mode(0o755)).expect("ours");
+    let looked = chela(&dir.state, &["doctor", "--json"]);
+    assert_eq!(finding(&looked, "leftovers")["state"], "warning");
+    assert_eq!(finding(&looked, "rights")["state"], "warning");
+    assert!(left.exists() && dir.state.run_file().exists(), "it only looked");
+    let mended = chela(&dir.state, &["doctor", "--fix", "--json"]);
+    assert_eq!(finding(&mended, "leftovers")["state"], "good", "{mended:?}");
+    assert_eq!(finding(&mended, "rights")["state"], "good", "{mended:?}");
+    assert!(!left.exists() && !dir.state.run_file().exists());
+    let mode = fs::metadata(dir.state.journal()).expect("there").permissions().mode();
+    assert_eq!(mode & 0o077, 0);
+    Binary::serve(&dir).terminate();
+}
+
+#[test]
+fn an_index_that_is_none_is_removed_and_made_again_and_what_is_of_nobody_is_named() {
+    let dir = TestDir::with_config(|_| {});
+    Binary::serve(&dir).terminate();
+    fs::write(dir.state.event_index(), "this is no index at all, whatever its name").expect("written");
+    fs::create_dir(dir.state.path().join("workspace-gone")).expect("made");
+    let looked = chela(&dir.state, &["doctor", "--json"]);
+    assert_eq!((looked.code, &finding(&looked, "index")["state"]), (Some(1), &json!("wrong")), "{looked:?}");
+    let orphans = finding(&looked, "orphans");
+    assert!(orphans["detail"].as_str().is_some_and(|said| said.contains("workspace-gone")), "{orphans}");
+    let mended = chela(&dir.state, &["doctor", "--fix", "--json"]);
+    assert_eq!(finding(&mended, "index")["state"], "good", "{mended:?}");
+    let serving = Binary::serve(&dir);
+    assert_eq!(chela(&dir.state, &["events", "--limit", "1", "--json"]).code, Some(0));
+    serving.terminate();
+}
+
+#[test]
+fn the_doctor_leaves_alone_what_a_serving_gateway_uses() {
+    let dir = TestDir::with_config(|_| {});
+    let serving = Binary::serve(&dir);
+    let half = dir.state.path().join(".chela-half.tmp");
+    fs::write(&half, "half").expect("written");
+    let mended = chela(&dir.state, &["doctor", "--fix", "--json"]);
+    assert_eq!(mended.code, Some(0), "{mended:?}");
+    assert!(half.exists() && dir.state.run_file().exists(), "somebody is at work");
+    fs::remove_file(half).expect("ours");
+    assert_eq!(serving.terminate().code, Some(0));
+}
+
+#[test]
+fn the_doctor_names_secrets_that_are_missing_and_a_clock_that_went_back() {
+    let dir = TestDir::with_config(|config| {
+        config["providers"]["local"] =
+            json!({ "kind": "openai", "baseUrl": "http://127.0.0.1:1/v1", "key": { "file": "none.key" } });
+    });
+    Binary::serve(&dir).terminate();
+    let ahead = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
+    let log = fs::File::options().append(true).open(dir.state.event_log()).expect("there");
+    log.set_modified(ahead).expect("ours");
+    let looked = chela(&dir.state, &["doctor", "--json"]);
+    let secrets = finding(&looked, "secrets");
+    assert!(secrets["detail"].as_str().is_some_and(|said| said.contains("providers.local.key")), "{secrets}");
+    let clock = finding(&looked, "clock");
+    assert!(
+        clock["state"] == "warning" && clock["remedy"].as_str().is_some_and(|said| said.contains("timedatectl")),
+        "{clock}"
+    );
+}
+
+#[test]
+fn the_audit_log_is_closed_by_month_and_forgotten_when_it_is_too_old() {
+    // The fifteenth of November 2023, and the months after it.
+    const NOVEMBER: u64 = 1_700_000_000_000;
+    const DAY: u64 = 86_400_000;
+    let at = |dir: TestDir, day: u64| {
+        let host = TestHost::start_at(dir, NOVEMBER + day * DAY).unwrap_or_else(|(error, _)| panic!("{error}"));
+        host.call("config.reload", json!({})).expect("a change");
+        host.stop()
+    };
+    let dir = TestDir::with_config(|config| config["audit"]["keepDays"] = json!(100));
+    let dir = at(dir, 0);
+    let dir = at(dir, 5);
+    let names = |dir: &TestDir| -> Vec<String> {
+        dir.files().into_iter().filter(|name| name.starts_with("logs/audit")).collect()
+    };
+    assert_eq!(names(&dir), ["logs/audit.ndjson"]);
+    let dir = at(dir, 30);
+    assert_eq!(names(&dir), ["logs/audit.2023-11.ndjson", "logs/audit.ndjson"]);
+    let closed = fs::read_to_string(dir.state.logs().join("audit.2023-11.ndjson")).expect("kept");
+    assert_eq!(closed.lines().count(), 4, "{closed}");
+    let dir = at(dir, 120);
+    assert_eq!(names(&dir), ["logs/audit.2023-12.ndjson", "logs/audit.ndjson"], "what is older than asked for is gone");
+    // A month that the clock made end twice overwrites nothing.
+    let dir = at(dir, 30);
+    let dir = at(dir, 120);
+    assert!(names(&dir).contains(&"logs/audit.2023-12.1.ndjson".to_owned()), "{:?}", names(&dir));
+}
