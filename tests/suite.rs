@@ -10,6 +10,7 @@ mod cases {
     mod channels_crash;
     mod channels_faults;
     mod channels_grants;
+    mod channels_stream;
     mod channels_swaps;
     mod channels_talk;
     mod cli;
@@ -34,6 +35,8 @@ mod cases {
     mod health;
     mod hub_browser;
     mod hub_door;
+    mod hub_flows;
+    mod hub_operating;
     mod human_answers;
     mod human_crash;
     mod human_flow;
@@ -42,6 +45,7 @@ mod cases {
     mod init;
     mod jobs_flows;
     mod jobs_lives;
+    mod jobs_scenarios;
     mod kill;
     mod kit_languages;
     mod kit_projects;

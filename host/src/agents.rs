@@ -3,6 +3,7 @@
 //! Never: decides what may be called (guards do) or keeps anything (sessions do).
 
 mod calls;
+mod compaction;
 mod drive;
 mod prompt;
 mod voice;

@@ -164,7 +164,7 @@ impl App {
         let (sessions_found, jobs_found) = beside(|| sessions::read(&opened), || jobs::read(&opened));
         let (sessions_found, jobs_found) = (sessions_found?, jobs_found?);
         let dialogues_found = dialogues::read(&opened)?;
-        let humans_found = humans::read(&opened)?;
+        let humans_found = humans::read(&opened, &dir)?;
         let results_found = results::read(&opened)?;
         let continuation_found = continuation::read(&opened)?;
         let channels_found = channels::read(&opened)?;
@@ -356,10 +356,14 @@ impl App {
 
         let backups = edge::Backups::new(journal);
         let hub = hub::Handle::new(hub::Options {
+            dir: dir.clone(),
             clock: clock.clone(),
             settings: settings.clone(),
+            plugins: plugins.clone(),
             monitor: monitor.clone(),
             tasks: tasks.clone(),
+            tools: tools.clone(),
+            channels: channels.clone(),
             sessions: sessions.clone(),
             jobs: jobs.clone(),
             dialogues: dialogues.clone(),

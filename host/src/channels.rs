@@ -10,10 +10,12 @@ mod perform;
 mod replies;
 mod routing;
 mod secrets;
+mod shown;
 mod sockets;
 mod store;
 mod supervisor;
 mod take;
+mod unpack;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +24,7 @@ use std::time::Duration;
 use chela_channel::{DELIVERIES_MAX, Outbound, Standing, State, WebhookRequest, is_target};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::bus::{Bus, data};
@@ -105,6 +107,8 @@ pub struct Handle(Arc<Shared>);
 struct Shared {
     options: Options,
     state: Mutex<Kept>,
+    /// A question was shown that may be over already.
+    look_at_shown: Notify,
 }
 
 /// What the room knows beside its adapters.
@@ -114,13 +118,39 @@ struct Kept {
     views: BTreeMap<String, View>,
     /// The last checkpoint of each.
     states: HashMap<String, State>,
-    /// Messages that are not delivered, by channel and in order.
-    outbox: HashMap<String, BTreeMap<u64, Posted>>,
-    posted: u64,
+    /// Messages that are not delivered, by channel.
+    outbox: HashMap<String, Outbox>,
     /// Where the replies of runs go.
     replies: HashMap<String, Reply>,
+    /// Messages that show questions to people.
+    shown: HashMap<String, shown::Shown>,
     /// Messages that operators sent lately.
     sent: VecDeque<String>,
+}
+
+/// Messages of one channel that are not delivered, in order.
+#[derive(Default)]
+struct Outbox {
+    in_order: BTreeMap<u64, Posted>,
+    /// The place of each by its id.
+    places: HashMap<String, u64>,
+    last: u64,
+}
+
+impl Outbox {
+    fn keep(&mut self, posted: Posted) {
+        self.last += 1;
+        self.places.insert(posted.outbound.id.clone(), self.last);
+        self.in_order.insert(self.last, posted);
+    }
+
+    fn get(&self, id: &str) -> Option<&Posted> {
+        self.in_order.get(self.places.get(id)?)
+    }
+
+    fn forget(&mut self, id: &str) -> Option<Posted> {
+        self.in_order.remove(&self.places.remove(id)?)
+    }
 }
 
 /// An adapter that runs.
@@ -201,9 +231,10 @@ pub fn start(options: Options, found: Found, stop: CancellationToken) -> (Handle
     // What is taken up again says by itself where its reply goes.
     let again: Vec<String> = found.inbox.iter().map(store::Taken::key).collect();
     let replies = found.replies.into_iter().filter(|reply| !again.contains(&reply.run));
+    kept.shown = found.shown.into_iter().map(|shown| (shown.id.clone(), shown)).collect();
     kept.replies = replies.map(|reply| (reply.run.clone(), reply)).collect();
     let handovers = options.plugins.handovers();
-    let handle = Handle(Arc::new(Shared { options, state: Mutex::new(kept) }));
+    let handle = Handle(Arc::new(Shared { options, state: Mutex::new(kept), look_at_shown: Notify::new() }));
     let supervisor = supervisor::Supervisor::new(handle.0.clone(), handovers);
     let (replies, taking) = (replies::follow(handle.0.clone(), found.of_jobs, stop.clone()), found.inbox);
     (handle, async move {
@@ -212,21 +243,12 @@ pub fn start(options: Options, found: Found, stop: CancellationToken) -> (Handle
 }
 
 impl Kept {
-    /// False when no more fit.
-    fn keep(&mut self, posted: Posted) -> bool {
-        let of_channel = self.outbox.entry(posted.channel.clone()).or_default();
-        if of_channel.len() >= DELIVERIES_MAX {
-            return false;
-        }
-        self.posted += 1;
-        of_channel.insert(self.posted, posted);
-        true
+    fn keep(&mut self, posted: Posted) {
+        self.outbox.entry(posted.channel.clone()).or_default().keep(posted);
     }
 
-    fn forget(&mut self, channel: &str, id: &str) {
-        if let Some(of_channel) = self.outbox.get_mut(channel) {
-            of_channel.retain(|_, posted| posted.outbound.id != id);
-        }
+    fn undelivered(&self, channel: &str) -> usize {
+        self.outbox.get(channel).map_or(0, |outbox| outbox.in_order.len())
     }
 }
 
@@ -258,23 +280,37 @@ impl Shared {
         self.options.bus.tell(Kind::ChannelRefused, facts);
     }
 
-    /// Puts a message for people on record, with what else belongs to it; then it is on its way.
-    async fn post(&self, posted: Posted, mut transaction: Transaction) -> Result<(), Error> {
-        let channel = posted.channel.clone();
-        let waiting = self.state().outbox.get(&channel).map_or(0, BTreeMap::len);
-        if waiting >= DELIVERIES_MAX {
-            return Err(Error::Full { channel, waiting });
+    /// Fails where no more messages may wait.
+    fn room(&self, channel: &str) -> Result<(), Error> {
+        let waiting = self.state().undelivered(channel);
+        match waiting < DELIVERIES_MAX {
+            true => Ok(()),
+            false => Err(Error::Full { channel: channel.to_owned(), waiting }),
         }
-        store::put_posted(&mut transaction, &posted)?;
+    }
+
+    /// Puts a message for people on record, with what else belongs to it; then it is on its way.
+    async fn post(&self, posted: Posted, transaction: Transaction) -> Result<(), Error> {
+        self.room(&posted.channel)?;
+        self.post_all(vec![posted], transaction).await
+    }
+
+    /// The same for several, for which there is room.
+    async fn post_all(&self, posts: Vec<Posted>, mut transaction: Transaction) -> Result<(), Error> {
+        for posted in &posts {
+            store::put_posted(&mut transaction, posted)?;
+        }
         self.options.journal.commit_async(transaction).await?;
-        let running = {
-            let mut state = self.state();
-            state.keep(posted.clone());
-            state.running.get(&channel).cloned()
-        };
-        if let Some(running) = running {
-            // One that just ended finds it on record.
-            let _ = running.asks.send(Ask::Deliver(posted)).await;
+        for posted in posts {
+            let running = {
+                let mut state = self.state();
+                state.keep(posted.clone());
+                state.running.get(&posted.channel).cloned()
+            };
+            if let Some(running) = running {
+                // One that just ended finds it on record.
+                let _ = running.asks.send(Ask::Deliver(posted)).await;
+            }
         }
         Ok(())
     }
@@ -292,7 +328,7 @@ impl Handle {
                 (view.status, view.detail) = (Standing::Stopped, said.clone());
             }
             view.plugin = serving.ok().map(|version| version.identity().clone());
-            view.undelivered = state.outbox.get(&name).map_or(0, BTreeMap::len);
+            view.undelivered = state.undelivered(&name);
             view
         };
         slots.into_iter().map(view).collect()
@@ -323,10 +359,9 @@ impl Handle {
         }
         let now = self.0.now();
         let id = key.map_or_else(|| id::fresh(now).to_string(), |key| format!("send:{key}"));
-        let known = |posted: &Posted| posted.outbound.id == id;
         {
             let state = self.0.state();
-            let waits = state.outbox.get(name).is_some_and(|of_channel| of_channel.values().any(known));
+            let waits = state.outbox.get(name).is_some_and(|outbox| outbox.places.contains_key(&id));
             if waits || state.sent.contains(&id) {
                 return Ok(id);
             }

@@ -4,8 +4,14 @@
 mod agents;
 mod chat;
 mod conversations;
+mod events;
+mod jobs;
+mod lists;
 mod overview;
+mod plan;
+mod plugins;
 mod questions;
+mod settings;
 mod stale;
 mod tasks;
 mod words;
@@ -15,9 +21,11 @@ use std::sync::Arc;
 use chela_page::Face;
 
 use crate::config::Config;
+use crate::layout::StateDir;
 use crate::monitor::QueryError;
-use crate::{clock, continuation, dialogues, humans, jobs, monitor, sessions, settings};
+use crate::{channels, clock, continuation, dialogues, humans, sessions, tools};
 
+pub use plugins::{TryOn, config_of};
 pub use stale::{Stale, of_event, of_feed};
 
 /// Cards of one column while all are shown, and of a column alone.
@@ -40,7 +48,7 @@ pub enum Error {
     #[error(transparent)]
     Sessions(#[from] sessions::Error),
     #[error(transparent)]
-    Jobs(#[from] jobs::Error),
+    Jobs(#[from] crate::jobs::Error),
     #[error(transparent)]
     Humans(#[from] humans::Error),
     #[error(transparent)]
@@ -71,12 +79,16 @@ impl Error {
 
 /// What the room is built from.
 pub struct Options {
+    pub dir: StateDir,
     pub clock: clock::Clock,
-    pub settings: settings::Handle,
-    pub monitor: monitor::Handle,
+    pub settings: crate::settings::Handle,
+    pub plugins: crate::plugins::Handle,
+    pub monitor: crate::monitor::Handle,
     pub tasks: crate::tasks::Handle,
+    pub tools: tools::Handle,
+    pub channels: channels::Handle,
     pub sessions: sessions::Handle,
-    pub jobs: jobs::Handle,
+    pub jobs: crate::jobs::Handle,
     pub dialogues: dialogues::Handle,
     pub humans: humans::Handle,
     pub continuation: continuation::Handle,
@@ -90,6 +102,11 @@ impl Handle {
     pub fn new(options: Options) -> Self {
         Self(Arc::new(options))
     }
+}
+
+/// How large the script of every page is.
+pub fn script_bytes() -> usize {
+    chela_page::SCRIPT.text.len()
 }
 
 /// Who an agent is to people; one that is not configured is its id.

@@ -7,6 +7,7 @@ mod ending;
 mod files;
 mod find;
 mod house;
+mod recall;
 mod service;
 mod store;
 

@@ -2,35 +2,14 @@
 //!
 //! The rooms in reading order, from plain words up to the door. Each uses only rooms before it; `tests/tidy.rs` holds them to it.
 
-// 1 words: plain types
-pub mod clock;
-pub mod id;
-pub mod session_key;
-pub mod lineage;
-pub mod scope;
-pub mod port;
-pub mod schema;
-pub mod layout;
-pub mod config;
-pub mod event;
-pub mod policy;
+// 1 words: plain types, a crate of their own
+pub use chela_words::{clock, config, event, id, layout, lineage, policy, port, schema, scope, session_key};
 
-// 2 machinery
-pub mod metrics;
-pub mod bus;
-pub mod journal;
-pub mod results;
-pub mod feed;
-pub mod logs;
-pub mod tls;
-pub mod run;
-pub mod supervisor;
-pub mod watch;
-pub mod settings;
-pub mod egress;
-pub mod traces;
-pub mod models;
-pub mod plugins;
+// 2 machinery, and the one room that knows WebAssembly
+pub use chela_machinery::{
+    bus, egress, feed, journal, logs, metrics, models, results, run, settings, supervisor, tls, traces, watch,
+};
+pub use chela_plugins as plugins;
 
 // 3 flows
 pub mod monitor;

@@ -45,7 +45,10 @@ pub use fold::{Status, ThreadState};
 pub use index::IndexError;
 pub use live::Told;
 pub use overrides::OverrideError;
-pub use query::{EventsQuery, Page, QueryError, SessionsQuery, Since, is_sessions_cursor, seq_of_cursor};
+pub use query::{
+    EventsQuery, Heard, Page, QueryError, SessionsQuery, Since, cursor_of as cursor_of_seq, is_sessions_cursor,
+    seq_of_cursor,
+};
 
 /// Commands that may wait for the thread.
 const COMMANDS_MAX: usize = 64;
@@ -184,6 +187,11 @@ impl Handle {
     /// One work session with its threads.
     pub async fn session(&self, key: String) -> Result<Option<Value>, QueryError> {
         self.ask(move |readers, now| readers.session(&key, now)).await
+    }
+
+    /// What the classifier is shown of the latest work sessions.
+    pub async fn conversations(&self, limit: usize) -> Result<Vec<Heard>, QueryError> {
+        self.ask(move |readers, now| readers.conversations(limit, now)).await
     }
 
     /// Counts of the last `days` days.

@@ -34,7 +34,8 @@ use transcript::{FLUSH_EVERY, Work, Writer};
 pub use lanes::{Place, Progress};
 pub use news::{Follow, Follower, News, Occupied};
 pub use record::{
-    Accepted, Chain, Ended, HumanQuery, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step, place_of,
+    Accepted, COMPACT, Chain, Ended, HumanQuery, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step,
+    place_of,
 };
 pub use rows::{stop_word, text_of, turns};
 pub use store::{Found, History, Patch, read};
@@ -262,7 +263,7 @@ impl Handle {
         }
         let got = tokio::task::spawn_blocking(move || journal.get(record::RUN, &id)).await;
         let found = got.map_err(|_| Error::Stopping)??;
-        Ok(found.map(|found| journal::body(record::RUN, &found)).transpose()?)
+        Ok(found.map(|found| Run::read(&found)).transpose()?)
     }
 
     /// The session that a run belongs to.

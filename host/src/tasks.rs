@@ -35,7 +35,7 @@ use crate::session_key::SessionKey;
 use crate::settings;
 
 pub use board::Placed;
-pub use machine::Refused;
+pub use machine::{Refused, Unblock};
 pub use milestones::ListError;
 pub use plans::PlanError;
 pub use tools::{TOOLS, ToolSpec};
@@ -56,6 +56,10 @@ pub enum Error {
     List(#[from] ListError),
     #[error("task {id} belongs to {agent}; only task_status, task_list and task_approve reach the tasks of others")]
     NotYours { id: String, agent: AgentId },
+    #[error(
+        "{tool}: nobody approves or rejects their own work; leave it to a person or to another agent, and end your turn"
+    )]
+    OwnApproval { tool: String },
     #[error("no agent has the id {0:?}; `chela agents` lists them")]
     UnknownAgent(String),
     #[error("sub-agents may not use task tools; report to the agent that started you")]
@@ -84,6 +88,7 @@ impl Error {
         match self {
             Self::Refused(_)
             | Self::NotYours { .. }
+            | Self::OwnApproval { .. }
             | Self::UnknownAgent(_)
             | Self::SubAgent
             | Self::Plan(_)
@@ -161,6 +166,8 @@ struct Shared {
     closed: Mutex<HashSet<String>>,
     /// One change of the lists at a time.
     lists: Mutex<()>,
+    /// Counts their changes.
+    lists_seen: tokio::sync::watch::Sender<u64>,
     /// Completed tasks whose milestone items are still to be marked.
     unsynced: Mutex<BTreeMap<String, String>>,
 }
@@ -211,6 +218,7 @@ pub fn start(
         known: Mutex::new(known),
         closed: Mutex::default(),
         lists: Mutex::default(),
+        lists_seen: tokio::sync::watch::Sender::new(0),
         unsynced: Mutex::new(found.unsynced),
     });
     let handle = Handle(shared);
@@ -389,10 +397,10 @@ impl Handle {
         .await
     }
 
-    /// Somebody was asked to unblock a task.
-    pub async fn request_unblock(&self, agent: AgentId, task: String) -> Result<(), Error> {
+    /// Somebody was asked to unblock a task. Refused where that is counted already.
+    pub async fn request_unblock(&self, agent: AgentId, task: String, stage: Unblock) -> Result<(), Error> {
         let handle = self.clone();
-        blocking(move || handle.act(&agent, Op::RequestUnblock { task }).map(drop)).await
+        blocking(move || handle.act(&agent, Op::RequestUnblock { task, stage }).map(drop)).await
     }
 
     /// Blocks a task in progress, on the gateway's own account.

@@ -64,6 +64,13 @@ pub struct Call {
     pub key: Option<String>,
 }
 
+/// What people look at in a workspace.
+#[derive(Clone, Debug)]
+pub enum Look {
+    Folder { path: String },
+    File { path: String, offset: u64, limit: u64 },
+}
+
 impl Call {
     /// A call that no run makes.
     pub fn of_caller(tool: impl Into<String>, args: Map<String, Value>, session: SessionKey) -> Self {
@@ -230,8 +237,17 @@ impl Handle {
             return Err(Error::Arguments { tool: name, problems });
         }
         // Before any guard, whose word would be noted in the task.
-        if of_tasks && let Err(error) = shared.options.tasks.may_touch(&agent.id, name, &call.args) {
-            return Ok(failed(&error));
+        if of_tasks {
+            let tasks = &shared.options.tasks;
+            let may = tasks.may_touch(&agent.id, name, &call.args);
+            // A person who calls it in an agent's name is nobody's run.
+            let may = may.and_then(|()| match &call.run {
+                Some(_) => tasks.may_decide(&agent.id, name, &call.args),
+                None => Ok(()),
+            });
+            if let Err(error) = may {
+                return Ok(failed(&error));
+            }
         }
         let subject = self.subject(call);
         let actor =
@@ -281,6 +297,17 @@ impl Handle {
                     answer.entry("warning").or_insert_with(|| json!(warnings.join("; ")));
                 }
                 Ok(answer)
+            }
+        }
+    }
+
+    /// Reads a file of an agent's workspace, or lists a folder of it, for people.
+    pub async fn look_into(&self, agent: &Agent, look: Look) -> Map<String, Value> {
+        match look {
+            Look::Folder { path } => self.on_files(agent, "files_list", data(json!({ "path": path }))).await,
+            Look::File { path, offset, limit } => {
+                self.on_files(agent, "files_read", data(json!({ "path": path, "offset": offset, "limit": limit })))
+                    .await
             }
         }
     }
@@ -419,5 +446,15 @@ pub fn policy_task(view: &View) -> Task {
         description: view.task.description.clone(),
         status: view.task.status.to_string(),
         steps: view.task.steps.iter().map(step).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_knows_every_tool() {
+        assert_eq!(all().map(|tool| tool.name).collect::<Vec<_>>(), crate::config::TOOL_NAMES);
     }
 }

@@ -131,6 +131,44 @@ fn a_webhook_is_heard_where_it_is_granted_and_believed_where_it_is_signed() {
     assert_eq!(call("/hooks/relay/other", &good).status, 404);
     assert_eq!(call("/hooks/none/events", &good).status, 404);
     assert_eq!(chat.delivered().len(), 1);
+    let told = eventually("what was refused is told", || {
+        let refused = host.told("channel.refused");
+        let calls: Vec<String> =
+            refused.iter().filter(|told| told["what"] == "webhook").map(|told| told["reason"].to_string()).collect();
+        (calls.len() >= 2).then_some(calls)
+    });
+    assert!(told.iter().any(|said| said.contains("lacks the signature")), "{told:?}");
+    assert!(told.iter().any(|said| said.contains("answered 401")), "{told:?}");
+    assert!(told.len() <= 2, "each reason once a minute: {told:?}");
+}
+
+#[test]
+fn a_signature_may_be_over_more_than_the_body() {
+    let chat = Chat::start();
+    let mut own = relay(&chat, json!({}));
+    own["grants"]["secrets"]["key"] = json!({ "value": "hook-key", "hosts": [chat.sockets.to_string()] });
+    let rule = json!({ "secret": "key", "header": "x-signature", "prefix": "v0=", "over": ["v0:", "header:x-time", ":", "body"] });
+    own["grants"]["webhooks"]["events"] = json!({ "verify": rule });
+    let host = TestHost::scripted_with(SCRIPT, |file| file["channels"]["relay"] = own);
+    host.channel_is("relay", "ready");
+    let body = br#"{"id":"w1","text":"by a hook"}"#;
+    let signature = |time: &str| {
+        let signed = [b"v0:", time.as_bytes(), b":", body].concat();
+        format!("v0={}", hmac_hex(b"hook-key", &signed))
+    };
+    let call = |time: &str, signature: &str| {
+        let headers = [("authorization", ""), ("x-signature", signature), ("x-time", time)];
+        host.request("POST", "/hooks/relay/events", &headers, body).status
+    };
+    assert_eq!(call("1700", &signature("1700")), 200);
+    assert_eq!(call("1701", &signature("1700")), 401, "another time is another signature");
+    let bare = host.request(
+        "POST",
+        "/hooks/relay/events",
+        &[("authorization", ""), ("x-signature", &signature("1700"))],
+        body,
+    );
+    assert_eq!(bare.status, 401, "what is signed must be there");
 }
 
 fn hmac_hex(key: &[u8], body: &[u8]) -> String {

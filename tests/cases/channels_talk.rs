@@ -108,6 +108,16 @@ fn a_question_that_is_asked_in_a_channel_is_answered_there() {
         let told: Vec<Value> = chat.heard("deliver").iter().map(|frame| frame["text"].clone()).collect();
         told.contains(&json!("Passed on.")).then_some(())
     });
+    let closed =
+        |at: usize| host.eventually("what asked says that it is answered", || chat.heard("edit").get(at).cloned());
+    assert_eq!(
+        (&closed(0)["text"], &closed(0)["edits"]),
+        (&json!("Which port?\n\nAnswered by Mina: 8080"), &json!(["1"]))
+    );
+    assert_eq!(
+        (&closed(1)["text"], &closed(1)["question"]),
+        (&json!("Which port?\n\nAnswered by Mina: 9090"), &Value::Null)
+    );
     let over = host.call("human.pending", json!({ "all": true })).expect("a list");
     let question = &over["questions"][1];
     assert_eq!((&question["state"], &question["answer"]["text"]), (&json!("answered"), &json!("8080")), "{question:#}");

@@ -129,6 +129,12 @@ fn whoever_can_unblock_a_task_is_asked_three_times_and_then_a_person_is_to_be_as
     assert_eq!(states, ["requested", "requested", "requested", "escalated"]);
     assert_eq!(host.told("unblock.failed").len(), 1);
     assert_eq!(host.prompts("eden"), [escalated]);
+
+    host.done("seum", "task_resume", json!({}));
+    host.done("seum", "task_block", json!({ "reason": "no key again", "kind": "external", "unblocked_by": [helper] }));
+    minutes(&host, 40);
+    let again = eventually("it is asked for anew", || host.prompts(&helper).into_iter().nth(3));
+    assert!(again.contains("This is request 1 of 3") && again.contains("no key again"), "{again}");
 }
 
 #[test]

@@ -289,3 +289,30 @@ fn presence_and_logs_are_told_and_the_wire_s_own_task_rows_too() {
     let cancelled = talk.request("tasks.cancel", json!({ "taskId": id, "reason": "no" })).expect("cancelled");
     assert_eq!((&cancelled["cancelled"], &cancelled["task"]["status"]), (&json!(true), &json!("cancelled")));
 }
+
+#[test]
+fn a_connection_ends_with_its_token() {
+    let eye = "fedcba9876543210";
+    let host = TestHost::start_with(|config| {
+        config["gateway"]["auth"]["tokens"] = json!({ "eye": { "token": eye, "scope": "operator.read" } });
+    });
+    let mut watching = dial(&host);
+    host.block_on(watching.request("connect", connect_params(eye))).expect("comes in");
+    let mut owner = host.connect();
+    let bearer = format!("Bearer {eye}");
+    let address = host.address(Port::Monitor);
+    let mut following =
+        host.block_on(WebSocket::connect(address, "/ws", &[("authorization", &bearer)])).expect("a follower");
+    host.dir.edit_config(|config| config["gateway"]["auth"]["tokens"] = json!({}));
+    host.call("config.reload", json!({})).expect("read");
+    let (said, code, why) = rest(&host, &mut watching);
+    assert_eq!((said.len(), code), (0, Some(1008)), "{why}");
+    assert!(why.contains("the token of this connection"), "{why}");
+    assert!(owner.request("health", json!({})).is_ok(), "others stay");
+    while host.block_on(following.next()).is_some() {}
+    assert!(
+        following.closed().is_some_and(|why| why.contains("the token of this follower")),
+        "{:?}",
+        following.closed()
+    );
+}

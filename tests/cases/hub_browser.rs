@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use chela::port::Port;
 use serde_json::{Value, json};
 use support::browser::{Browser, Tab, pictures};
+use support::pages::look_at;
 use support::{TestDir, TestHost, have};
 
 const SCRIPT: &str = r#"{ rules: [
@@ -26,29 +27,6 @@ const SCRIPT: &str = r#"{ rules: [
   ], otherwise: "You said: **{{input}}**" }"#;
 
 const HOSTILE: &str = "<script>document.title='taken'</script> \u{202e}gnol ../../etc 🦀 مرحبا";
-
-/// Names without a label, fields without a name, and text that can hardly be told from what is behind it.
-const CHECKS: &str = r#"(() => {
-  const found = [];
-  const seen = (e) => e.checkVisibility() && !e.closest(".unseen, .skip");
-  const name = (e) => (e.getAttribute("aria-label") || e.innerText || e.title || e.labels?.[0]?.innerText || e.placeholder || "").trim();
-  for (const e of document.querySelectorAll("a, button, input:not([type=hidden]), textarea, select, summary, [role=img], progress"))
-    if (seen(e) && !name(e)) found.push("no name: " + e.outerHTML.slice(0, 120));
-  if (document.querySelectorAll("h1").length !== 1) found.push("not one h1");
-  if (document.documentElement.scrollWidth > innerWidth + 1) found.push("wider than the window: " + document.documentElement.scrollWidth);
-  const rgb = (text) => { const n = text.match(/[\d.]+/g).map(Number); return { c: n.slice(0, 3), a: n[3] ?? 1 }; };
-  const light = (c) => { const [r, g, b] = c.map((v) => (v /= 255, v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const behind = (e) => { for (; e; e = e.parentElement) { const b = rgb(getComputedStyle(e).backgroundColor); if (b.a > 0.99) return b.c; } return [255, 255, 255]; };
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let t; (t = walker.nextNode()); ) {
-    const e = t.parentElement;
-    if (!t.nodeValue.trim() || !seen(e) || e.closest("svg, option, script, [aria-hidden], :disabled")) continue;
-    const [a, b] = [light(rgb(getComputedStyle(e).color).c), light(behind(e))].sort((x, y) => y - x);
-    const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < 4.5) found.push("contrast " + ratio.toFixed(2) + ": " + t.nodeValue.trim().slice(0, 60));
-  }
-  return [...new Set(found)];
-})()"#;
 
 struct Hub<'a> {
     host: &'a TestHost,
@@ -87,16 +65,7 @@ impl Hub<'_> {
 
     /// Looks at a view in both themes and on a phone, and leaves pictures of it.
     fn look_at(&self, tab: &Tab<'_>, name: &str) {
-        for (width, height, dark) in [(1280, 900, false), (1280, 900, true), (390, 844, false), (390, 844, true)] {
-            tab.size(width, height);
-            tab.dark(dark);
-            let theme = if dark { "dark" } else { "light" };
-            let found = tab.eval(CHECKS);
-            assert_eq!(found, json!([]), "{name} in {theme} at {width} px: {found:#}");
-            tab.photograph(&pictures().join(format!("{name}-{theme}-{width}.png")));
-        }
-        tab.size(1280, 900);
-        tab.dark(false);
+        look_at(tab, name);
     }
 
     /// Sends to an agent without waiting for its answer.

@@ -226,7 +226,8 @@ fn the_table_of_pages_and_forms_is_as_it_was_agreed() {
     let row = |route: &Route| {
         let access = match route.access {
             Access::Page(Scope::Read) => "page",
-            Access::Page(_) => "form",
+            Access::Page(Scope::Write) => "form",
+            Access::Page(Scope::Admin) => "admin",
             Access::Open => "open",
             _ => "token",
         };
@@ -243,6 +244,17 @@ fn the_table_of_pages_and_forms_is_as_it_was_agreed() {
             "GET /questions page",
             "GET /chat page",
             "GET /agents/{id} page",
+            "GET /events page",
+            "GET /jobs page",
+            "GET /jobs/{id} page",
+            "GET /plugins page",
+            "GET /plugins/{slot} page",
+            "GET /milestones page",
+            "GET /todos page",
+            "GET /workspace page",
+            "GET /workspace/{agent} page",
+            "GET /channels page",
+            "GET /settings page",
             "GET /live token",
             "GET /login open",
             "POST /login open",
@@ -256,6 +268,15 @@ fn the_table_of_pages_and_forms_is_as_it_was_agreed() {
             "POST /conversations/{id}/category form",
             "POST /chat/send form",
             "POST /chat/abort form",
+            "POST /jobs/{id} form",
+            "POST /milestones form",
+            "POST /milestones/{id} form",
+            "POST /todos form",
+            "POST /plugins/{slot} admin",
+            "POST /plugins/{slot}/upload admin",
+            "POST /plugins/{slot}/rules admin",
+            "POST /channels/{channel} admin",
+            "POST /settings admin",
         ]
     );
 }

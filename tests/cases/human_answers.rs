@@ -325,3 +325,26 @@ fn an_open_question_keeps_its_work_session_also_without_a_task() {
     assert_ne!(later["workSessionId"], session);
     assert_eq!(later["previousWorkSessionId"], session);
 }
+
+#[test]
+fn a_client_of_the_chat_api_answers_in_the_session_that_goes_on() {
+    let script = r#"{ rules: [
+        { when: "the answer of a person", steps: [{ say: "Good." }] },
+        { when: "set it up", steps: [{ say: "Let me see.\n[NEED_HUMAN: Which port?]" }] } ], otherwise: "What?" }"#;
+    let host = TestHost::scripted(script);
+    let auth = format!("Bearer {}", host.token);
+    let say = |user: &str, text: &str| {
+        let body = json!({ "model": "ruda", "user": user, "messages": [{ "role": "user", "content": text }] });
+        let headers = [("authorization", auth.as_str()), ("content-type", "application/json")];
+        let answer = host.request("POST", "/v1/chat/completions", &headers, body.to_string().as_bytes()).json();
+        answer["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(say("kim", "set it up"), "Let me see.\nWhich port?");
+    let id = host.asked(1)[0]["id"].as_str().expect("an id").to_owned();
+    assert_eq!(say("lee", "8081"), "What?", "another's session is another's");
+    assert_eq!(host.asked(1).len(), 1);
+    assert_eq!(say("kim", "8080"), "Good.");
+    let question = host.settled(&id);
+    assert_eq!((&question["state"], &question["answer"]["text"]), (&json!("answered"), &json!("8080")));
+    assert_eq!(say("kim", "thanks"), "What?", "what follows is ordinary talk");
+}

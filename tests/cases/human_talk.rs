@@ -135,3 +135,34 @@ fn what_is_derived_may_be_deleted_and_is_the_same_again() {
         .count();
     assert_eq!(asked, 2, "and the index tells both questions again");
 }
+
+#[test]
+fn open_questions_are_known_from_the_log_when_the_journal_is_gone() {
+    let (host, task) = talked();
+    host.done("eden", "task_update", json!({ "progress": "more" }));
+    host.done("ruda", "ask_human", json!({ "question": "And the name?", "taskId": task, "deadlineMinutes": 600 }));
+    host.done("ruda", "ask_human", json!({ "question": "And the colour?", "taskId": task }));
+    // How often it was changed, and when, is the journal's own.
+    let stands = |host: &TestHost| {
+        let mut question = host.asked(1).remove(0);
+        question.as_object_mut().expect("an object").retain(|key, _| !["rev", "updatedAt"].contains(&key.as_str()));
+        question
+    };
+    let before = (conversation(&host, &task), stands(&host));
+    assert_eq!(before.1["questions"], json!(["And the name?", "And the colour?"]));
+    let now = host.clock.now().0;
+    let dir = host.stop();
+    for lost in [dir.state.journal(), dir.state.human(), dir.state.dialogues(), dir.state.index()] {
+        fs::remove_dir_all(&lost).unwrap_or_else(|error| panic!("{}: {error}", lost.display()));
+    }
+    let host = TestHost::start_at(dir, now + 1_000).unwrap_or_else(|(error, _)| panic!("{error}"));
+    host.eventually("it is taken up", || (stands(&host) == before.1).then_some(()));
+    assert_eq!(conversation(&host, &task), before.0);
+    let id = before.1["id"].as_str().expect("an id");
+    host.call("human.answer", json!({ "id": id, "answer": "blue, and Kim" })).expect("taken");
+    host.settled(id);
+    assert!(host.said("agent:ruda:main").iter().any(|line| line.contains("blue, and Kim")), "who asked reads it");
+    assert_eq!(host.task(&task)["status"], "in_progress", "and the task that waited goes on");
+    let host = TestHost::start_at(host.stop(), now + 2_000).unwrap_or_else(|(error, _)| panic!("{error}"));
+    assert!(host.questions().is_empty(), "answered is answered");
+}

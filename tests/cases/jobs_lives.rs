@@ -333,3 +333,86 @@ fn jobs_are_seen_and_steered_from_the_shell() {
     let text = String::from_utf8_lossy(&metrics.body).into_owned();
     assert!(text.contains("chela_jobs{status=\"CANCELLED\"}") || text.contains("chela_job_retries_total"), "{text}");
 }
+
+/// `chela jobs --follow`, with what it has printed so far.
+struct Following {
+    child: std::process::Child,
+    said: std::path::PathBuf,
+}
+
+impl Following {
+    fn start(host: &TestHost, name: &str, arguments: &[&str]) -> Self {
+        let said = host.dir.scratch().join(name);
+        let mut command = support::chela_command(&host.dir.state);
+        command.args(["jobs", "--follow", "--json"]).args(arguments);
+        let child = command.stdout(fs::File::create(&said).expect("a file")).spawn().expect("the binary runs");
+        Self { child, said }
+    }
+
+    fn types(&self) -> Vec<String> {
+        let said = fs::read_to_string(&self.said).expect("readable");
+        let whole = said.rfind('\n').map_or("", |end| &said[..end]);
+        let kind = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["type"].as_str().map(str::to_owned);
+        whole.lines().filter_map(kind).collect()
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn what_happens_to_jobs_is_followed_from_the_shell() {
+    let host = host();
+    let first = host.send_job("eden", "seum", "hello");
+    host.job_ended(&first);
+    let (all, failed) =
+        (Following::start(&host, "all", &[]), Following::start(&host, "failed", &["--status", "FAILED"]));
+    host.eventually("what was before is told", || (all.types() == ["job.created", "job.completed"]).then_some(()));
+    let second = host.send_job("eden", "seum", "broken");
+    host.job_ended(&second);
+    let expected = ["job.created", "job.completed", "job.created", "job.failed"];
+    host.eventually("what comes is told", || (all.types() == expected).then_some(()));
+    host.eventually("only what leads there", || (failed.types() == ["job.failed"]).then_some(()));
+    let refused = support::chela(&host.dir.state, &["jobs", "--follow", "--agent", "eden"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+}
+
+#[test]
+fn agents_see_each_other_s_sessions_and_read_them() {
+    let host = host();
+    host.ask("seum", "hello there");
+    let listed = host.tool("eden", "sessions_list", json!({ "agentId": "seum" }));
+    let keys: Vec<&str> =
+        listed["sessions"].as_array().expect("a list").iter().filter_map(|row| row["key"].as_str()).collect();
+    assert_eq!(keys, ["agent:seum:main"], "{listed}");
+    let read = host.tool("eden", "sessions_history", json!({ "sessionKey": "agent:seum:main", "limit": 2 }));
+    let text = read.to_string();
+    assert!(text.contains("hello there") && text.contains("did: "), "{read}");
+    for (tool, args) in [
+        ("sessions_history", json!({ "sessionKey": "agent:seum:main", "limit": 0 })),
+        ("sessions_history", json!({})),
+        ("sessions_send", json!({ "agentId": "seum", "message": "x", "timeoutSeconds": 1_000_000_000 })),
+        ("sessions_spawn", json!({ "task": "" })),
+    ] {
+        let body = json!({ "tool": tool, "sessionKey": "eden", "args": args });
+        let refused = host.request("POST", "/tools/invoke", &[], body.to_string().as_bytes());
+        assert_eq!(refused.status, 400, "{tool} {args}");
+    }
+    let unknown = host.tool("eden", "sessions_history", json!({ "sessionKey": "agent:nobody:main" }));
+    assert_eq!(unknown["status"], "error", "{unknown}");
+}
+
+#[test]
+fn more_turns_than_five_are_refused_by_the_configuration() {
+    let dir = TestDir::scripted(SCRIPT, |config| {
+        quiet(config);
+        config["session"]["agentToAgent"]["maxPingPongTurns"] = json!(6);
+    });
+    let checked = support::chela(&dir.state, &["config", "check"]);
+    assert_ne!(checked.code, Some(0));
+    assert!(format!("{checked:?}").contains("maxPingPongTurns"), "{checked:?}");
+}

@@ -11,8 +11,12 @@ use sha2::{Digest, Sha256};
 use support::{Binary, Finished, TestDir, chela, chela_command, have, language_tools, path_of, target};
 
 /// Each world with the slot that its project is loaded into.
-const WORLDS: [(&str, &str); 3] =
-    [("classifier", "classifier"), ("guard", "guard:mine"), ("continuation", "continuation")];
+const WORLDS: [(&str, &str); 4] = [
+    ("classifier", "classifier"),
+    ("guard", "guard:mine"),
+    ("continuation", "continuation"),
+    ("channel", "channel:mine"),
+];
 
 /// What is kept from run to run: crates that were built, components of languages that take long, and compiled code.
 fn kept(name: &str) -> PathBuf {
@@ -30,6 +34,7 @@ fn roomy() -> TestDir {
             "guards": [{ "name": "mine", "source": "builtin:stop-guard", "limits": limits }],
             "continuation": { "source": "builtin:continuation", "limits": limits },
         });
+        config["channels"]["mine"] = json!({ "config": { "url": "wss://chat.example/socket" }, "limits": limits });
     });
     let cache = kept("cache");
     fs::set_permissions(&cache, PermissionsExt::from_mode(0o700)).expect("for us alone");
@@ -116,6 +121,15 @@ fn passes_and_serves(dir: &TestDir, project: &Path, slot: &str) {
     assert_eq!((&loaded["outcome"], &loaded["plugin"]["name"]), (&json!("serving"), &json!(name)));
 }
 
+/// One of the blocks of a language in the guide.
+fn block(language: &str, at: usize) -> String {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plugin-authoring.md");
+    let guide = fs::read_to_string(guide).expect("readable");
+    let fence = format!("```{language}\n");
+    let mut blocks = guide.split(&fence).skip(1);
+    blocks.nth(at).and_then(|rest| rest.split("```").next()).expect("a block of the language").to_owned()
+}
+
 #[test]
 fn rust_goes_from_nothing_to_serving_in_every_world() {
     if !have("wasm-target") {
@@ -128,6 +142,12 @@ fn rust_goes_from_nothing_to_serving_in_every_world() {
         build(&dir, &project);
         passes_and_serves(&dir, &project, slot);
     }
+    // The cases of a channel that the guide shows.
+    let channel = dir.scratch().join("my-channel");
+    let shown = block("json", 1);
+    assert!(shown.contains("\"handle\""), "{shown}");
+    fs::write(channel.join("tests/guide.json"), shown).expect("written");
+    plugin(&dir, &["test", &path_of(&channel)]);
     let mut dev = chela_command(&dir.state);
     let project = dir.scratch().join("my-guard");
     dev.args(["plugin", "dev", "--once", "--json"]).arg(&project).env("CARGO_TARGET_DIR", kept("target"));
@@ -143,10 +163,7 @@ fn the_first_rust_of_the_guide_is_a_guard() {
     }
     let dir = roomy();
     let project = project(&dir, "rust", "guard", "short-guard");
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plugin-authoring.md");
-    let guide = fs::read_to_string(guide).expect("readable");
-    let shown = guide.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block of Rust");
-    fs::write(project.join("src/lib.rs"), shown).expect("written");
+    fs::write(project.join("src/lib.rs"), block("rust", 0)).expect("written");
     let case = |tool: &str, verdict: &str| json!({ "export": "before-tool-call", "input": { "tool": tool }, "expect": { "verdict": verdict } });
     let cases = json!({ "cases": [
         case("files_delete", "block"), case("files_read", "allow"), { "config": { "a": 1 }, "refuses": "no configuration" },

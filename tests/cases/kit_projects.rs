@@ -83,8 +83,8 @@ fn names_worlds_and_places_that_will_not_do_are_refused() {
         "\"guard\" is the name of something else; add a word, as in \"my-guard\"",
     );
     refused(attempt("rules", "classifier", "js"), 1, "\"rules\" is the name of something else");
-    refused(attempt("mine", "channel", "rust"), 2, "the world `channel` is a draft");
-    refused(attempt("mine", "guards", "rust"), 2, "write classifier, guard or continuation");
+    refused(attempt("mine", "channel", "script"), 2, "a script is a policy, and a channel needs a state of its own");
+    refused(attempt("mine", "guards", "rust"), 2, "write classifier, guard, continuation or channel");
     refused(attempt("mine", "guard", "perl"), 2, "write rust, js, python or script");
     assert_eq!(attempt("mine", "guard", "script").code, Some(0));
     refused(attempt("mine", "guard", "script"), 1, "mine is there already");

@@ -549,3 +549,47 @@ fn a_window_that_is_full_is_summed_up_for_all_to_see() {
 fn a_conversation_with_calls_of_tools_is_summed_up_too() {
     Wire::BOTH.into_iter().for_each(|wire| check_summed_up(wire, Reply::call("files_list", json!({}))));
 }
+
+#[test]
+fn a_conversation_is_summed_up_on_demand() {
+    for wire in Wire::BOTH {
+        let team = Team::start(wire);
+        let compact = || team.host.call("sessions.compact", json!({ "key": MAIN }));
+        assert_eq!(compact().expect("answered")["compacted"], false, "nothing was said");
+        team.reply("crabs walk sideways");
+        team.server.reply(Reply::status(400, "no"));
+        assert!(compact().is_err(), "what the model refuses is told");
+        team.server.when("Summarise this conversation", Reply::text("They spoke of crabs."));
+        assert_eq!(compact().expect("summed up"), json!({ "ok": true, "key": MAIN, "compacted": true }));
+        assert_eq!(compact().expect("answered")["compacted"], false, "nothing new was said");
+        team.reply("and then?");
+        let last = team.server.requests().pop().expect("asked");
+        assert_eq!(last.talk(), ["user: [Summary of the conversation so far]\nThey spoke of crabs.\n\nand then?"]);
+        let summaries = team.history().iter().filter(|row| row["__openclaw"]["kind"] == "compaction").count();
+        assert_eq!(summaries, 1, "a row of its own");
+    }
+}
+
+#[test]
+fn a_model_that_is_fallen_back_to_gets_what_fits_its_own_window() {
+    let team = Team::start_with(Wire::Anthropic, |config| {
+        let model = |id: &str, window: u64| json!({ "id": id, "contextWindow": window, "maxTokens": 500 });
+        config["providers"]["anthropic"]["models"] =
+            json!([model(MODEL, 100_000), model("tiny", 1_000), model("narrow", 8_000)]);
+        config["providers"]["anthropic"]["retries"] = json!(0);
+        config["agents"]["fallbacks"] = json!(["anthropic/tiny", "anthropic/narrow"]);
+        config["agents"]["list"][0]["tools"] = json!(["files_list"]);
+    });
+    let long = "crab ".repeat(980);
+    for nth in 1..6 {
+        team.reply(&format!("{nth} {long}"));
+    }
+    team.server.reply(Reply::status(529, "Overloaded"));
+    team.reply(&format!("6 {long}"));
+    let requests = team.server.requests();
+    let [.., first, second] = requests.as_slice() else { panic!("more than two requests") };
+    assert_eq!((&first.json["model"], &second.json["model"]), (&json!(MODEL), &json!("narrow")), "not the tiny one");
+    let has = |talk: Vec<String>, nth: u32| talk.iter().any(|text| text.contains(&format!("{nth} crab")));
+    assert!(has(first.talk(), 1) && has(first.talk(), 6));
+    assert!(!has(second.talk(), 1) && has(second.talk(), 6));
+}

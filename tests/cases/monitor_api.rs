@@ -138,6 +138,27 @@ fn words_are_found_by_their_beginnings_with_what_stands_around_them() {
 }
 
 #[test]
+fn a_search_names_each_session_once_however_much_matches() {
+    let say =
+        |session: &str, n: u64| event("a2a.send", NOW - MINUTE * 600 + n, talk(session, "eden", "seum", "a needle"));
+    let mut lines = Vec::new();
+    lines.extend(["ws_a", "ws_b", "ws_a", "ws_c"].into_iter().zip(0..).map(|(session, n)| say(session, n)));
+    // More of one session than one request looks at.
+    lines.extend((10..20_600).map(|n| say("ws_long", n)));
+    lines
+        .extend(["ws_d", "ws_b", "ws_e", "ws_d", "ws_f"].into_iter().zip(30_000..).map(|(session, n)| say(session, n)));
+    let host = TestHost::start_at(with_log(&lines), NOW).unwrap_or_else(|(error, _)| panic!("it starts: {error}"));
+    host.eventually("all of it is read", || (host.get("/api/work-sessions/ws_f").0 == 200).then_some(()));
+    for limit in [1, 2, 3, 50] {
+        let path = format!("/api/work-sessions?q=needle&limit={limit}");
+        let found = ids(&json!({ "workSessions": pages(&host, &path, "workSessions", "cursor") }));
+        assert_eq!(found, ["ws_f", "ws_d", "ws_e", "ws_b", "ws_long", "ws_c", "ws_a"], "in pages of {limit}");
+    }
+    let (status, refused) = host.get("/api/work-sessions?q=needle&cursor=q7.1");
+    assert_eq!((status, &refused["error"]["field"]), (400, &json!("cursor")));
+}
+
+#[test]
 fn sessions_are_classified_and_an_operator_s_word_stands_over_it() {
     let host = thirty();
     let categorised = || {

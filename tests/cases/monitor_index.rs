@@ -252,3 +252,55 @@ fn a_task_named_after_the_last_message_counts_for_the_category_as_in_a_new_index
     let host = start(dir);
     host.eventually("it counts", || (session(&host)["collabCategory"] == "infra_ops").then_some(()));
 }
+
+#[test]
+fn a_classifier_that_had_no_answer_is_asked_again_without_news() {
+    let host = start(with_log(&[]));
+    host.load("classifier", &path_of(&guest("unruly")), json!({})).expect("loaded");
+    let session = || host.get("/api/work-sessions/ws_1").1;
+    let talk = json!({ "workSessionId": "ws_1", "fromAgent": "eden", "toAgent": "seum", "message": "!decline-first" });
+    host.emit("eden", Kind::A2aSend, talk);
+    let found = host.eventually("it was asked again", || {
+        host.clock.advance(Duration::from_secs(5));
+        Some(session()).filter(|session| session["collabCategory"] == "infra_ops")
+    });
+    assert_eq!(found["eventCount"], 1, "and nobody had to say anything");
+    let asked_at = found["classification"]["at"].as_u64().expect("a time");
+    assert!(asked_at >= NOW + 60_000, "not at once: {found}");
+    assert!(!host.told("plugin.fallback").is_empty(), "it had no answer before");
+}
+
+#[test]
+fn a_log_whose_end_was_lost_and_grew_again_is_read_anew() {
+    let lines = log_of(3);
+    let host = start(with_log(&lines));
+    host.eventually("all of it is shown", || (shown(&host).as_array().map(Vec::len) == Some(3)).then_some(()));
+    let dir = host.stop();
+    let path = dir.state.event_log();
+    let whole = fs::read_to_string(&path).expect("readable");
+    // A power cut took the last lines away; others of the same length came in their place.
+    let (kept, lost) = whole.split_at(whole.len() / 2);
+    let (ended, rest) = (kept.rfind('\n').expect("lines") + 1, lost.len());
+    let mut text = kept[..ended].to_owned();
+    let other = event(
+        "a2a.send",
+        NOW,
+        json!({ "workSessionId": "ws_other", "message": "x".repeat(whole.len() - ended + rest) }),
+    );
+    text.push_str(&format!("{other}\n"));
+    fs::write(&path, text).expect("written");
+    let host = start(dir);
+    let found = host.eventually("what is there now is shown", || {
+        let (status, session) = host.get("/api/work-sessions/ws_other");
+        (status == 200).then_some(session)
+    });
+    assert_eq!(found["eventCount"], 1);
+    let (_, page) = host.get("/api/events?type=a2a.complete&limit=500");
+    let there = text_lines(&host, "a2a.complete");
+    assert_eq!(page["events"].as_array().map(Vec::len), Some(there), "and what is gone is not");
+}
+
+/// How many lines of the log are of a type.
+fn text_lines(host: &TestHost, kind: &str) -> usize {
+    host.dir.event_types().iter().filter(|known| *known == kind).count()
+}

@@ -2,8 +2,12 @@
 
 use std::fs;
 
+use std::io::Write;
+use std::process::Stdio;
+
 use serde_json::{Value, json};
-use support::{Binary, Finished, TestDir, chela, guest, guest_bytes, path_of};
+use support::components::{Handmade, dummy, importing};
+use support::{Binary, Finished, TestDir, chela, chela_command, guest, guest_bytes, path_of};
 
 /// Runs `chela plugin …`.
 fn plugin(dir: &TestDir, arguments: &[&str]) -> Finished {
@@ -56,6 +60,19 @@ fn try_calls_one_function_with_one_input() {
     let answer = plugin(&dir, &["try", &steady, "categories", "--input", &input, "--config", &config, "--json"]);
     assert_eq!(answer.json()["primary"], "infra_ops");
     assert_eq!(dir.files(), Vec::<String>::new(), "and makes nothing");
+}
+
+#[test]
+fn a_conversation_from_the_shell_has_its_category() {
+    let dir = TestDir::empty();
+    let mut command = chela_command(&dir.state);
+    command.args(["plugin", "try", "builtin:rules", "categories", "--input", "-", "--json"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the binary runs");
+    let input = r#"{"texts":["배포 후 장애 대응이 필요합니다"]}"#;
+    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("read");
+    let output = child.wait_with_output().expect("it ends");
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((output.status.code(), &answer["primary"]), (Some(0), &json!("infra_ops")), "{answer}");
 }
 
 #[test]
@@ -161,4 +178,53 @@ fn a_serving_gateway_is_changed_from_the_shell() {
     assert_eq!(plugin(&dir, &["unload", "classifier"]).code, Some(0));
     assert_eq!(slot("classifier")["plugin"]["name"], "rules");
     serving.terminate();
+}
+
+#[test]
+fn what_cannot_be_a_plugin_is_refused_in_the_shell_and_what_serves_goes_on() {
+    let dir = TestDir::with_config(|config| {
+        config["plugins"]["classifier"] = json!({ "source": path_of(&guest("steady")) });
+        config["plugins"]["fileBytes"] = json!(300_000);
+    });
+    let serving = Binary::serve(&dir);
+    let served = || {
+        let slots = plugin(&dir, &["list", "--json"]).json()["slots"].clone();
+        json!([slots[0]["state"], slots[0]["plugin"]["name"]])
+    };
+    let steady = guest_bytes("steady");
+    let world = |items: &str| {
+        let world = format!("\nworld odd {{ {items} }}\n");
+        dummy("odd", move |wit| if wit.contains("world plugin") { format!("{wit}{world}") } else { wit.into() })
+    };
+    let files: [(&str, Vec<u8>, &str); 8] = [
+        ("text.wasm", b"#!/bin/sh\n".to_vec(), "it is not WebAssembly (it starts with"),
+        ("half.wasm", steady[..steady.len() / 2].to_vec(), "it is broken or not whole"),
+        ("guard.wasm", guest_bytes("unruly-guard"), "is a guard, and the slot classifier takes a classifier"),
+        (
+            "later.wasm",
+            dummy("classifier", |wit| wit.replace("@0.1.0", "@0.2.0")),
+            "it was built for chela:policy@0.2.0, and this host speaks chela:policy@0.1.0; build it against",
+        ),
+        (
+            "sockets.wasm",
+            importing("wasi:sockets@0.2.0", "tcp", "start-connect: func();"),
+            "it imports wasi:sockets/tcp@0.2.0, which no plugin is given",
+        ),
+        ("bare.wasm", world("export classification;"), "it does not export chela:policy/lifecycle@0.1.0; export it"),
+        ("module.wasm", Handmade::default().bare_module(), "it is a core module without component metadata; build it"),
+        ("large.wasm", vec![0; 300_001], "300000"),
+    ];
+    for (name, bytes, expected) in files {
+        let path = file(&dir, name, &bytes);
+        refused(plugin(&dir, &["load", &path, "--slot", "classifier"]), 1, expected);
+        assert_eq!(served(), json!(["serving", "steady"]), "after {name}");
+    }
+    let config = file(&dir, "config.json5", b"{ category: 7 }");
+    let load = |source: &str| plugin(&dir, &["load", source, "--slot", "classifier", "--config", &config]);
+    refused(load(&path_of(&guest("steady"))), 1, "steady refuses its configuration at category: invalid type");
+    let script = file(&dir, "mine.rhai", b"fn categories(conversation) {\n    category(\"infra_ops\"\n}");
+    let refusal = "script refuses its configuration at mine.rhai line 3, column 1: ";
+    refused(plugin(&dir, &["load", &script, "--slot", "classifier"]), 1, refusal);
+    assert_eq!(served(), json!(["serving", "steady"]));
+    assert_eq!(serving.terminate().code, Some(0));
 }

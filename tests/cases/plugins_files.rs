@@ -171,6 +171,33 @@ fn a_rule_file_with_a_mistake_is_refused_with_its_place_and_the_old_rules_serve(
 }
 
 #[test]
+fn a_rule_for_a_category_that_the_deployment_lacks_is_refused_until_it_has_it() {
+    let host = start(TestDir::with_config(|_| {}));
+    let category = || host.category("the zebra in the zebra house");
+    write(&host, "rules.json5", RULES.as_bytes());
+    host.eventually("the rules are used", || (category().as_deref() == Some("legal_compliance")).then_some(()));
+    write(&host, "rules.json5", RULES.replace("legal_compliance", "zoo").as_bytes());
+    let said = refusal(&host, 1);
+    let expected = "rules: its configuration names at rules[0].category the category \"zoo\", which this deployment does not \
+                    have; write one of engineering_build, infra_ops, ";
+    assert!(said.starts_with(expected), "{said}");
+    assert_eq!(category().as_deref(), Some("legal_compliance"), "what served still serves");
+    host.dir.edit_config(|config| {
+        let categories = config["categories"].as_array_mut().expect("a table");
+        categories.push(json!({ "key": "zoo", "ko": "동물원", "en": "Zoo" }));
+    });
+    host.eventually("the category is there", || (category().as_deref() == Some("zoo")).then_some(()));
+    // One that leaves the deployment later is told, and takes no other rule with it.
+    let dir = host.stop();
+    dir.edit_config(|config| drop(config["categories"].as_array_mut().expect("a table").pop()));
+    let host = start(dir);
+    let slot = host.slot("classifier");
+    assert_eq!((&slot["state"], &slot["plugin"]["name"]), (&json!("serving"), &json!("rules")));
+    assert!(slot["problem"].as_str().is_some_and(|said| said.contains("the category \"zoo\"")), "{slot}");
+    assert_ne!(host.category("the zebra in the zebra house").as_deref(), Some("zoo"));
+}
+
+#[test]
 fn a_rule_file_that_was_bad_at_the_start_is_taken_up_when_it_is_mended() {
     let host = start(with_file("rules.json5", b"{ rules: ["));
     let slot = host.slot("classifier");

@@ -1,6 +1,7 @@
 //! Changing what serves while it is asked: no call is lost, and a new version that fails gives the slot back by itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use chela::plugins::{About, From};
 use chela::policy::Conversation;
@@ -96,6 +97,21 @@ fn a_version_that_has_proven_itself_is_not_rolled_back() {
     assert_eq!(host.slot("classifier")["state"], "serving");
     assert_eq!(host.classify("!trap").by, None);
     assert_eq!(host.slot("classifier")["plugin"]["name"], "unruly");
+}
+
+#[test]
+fn a_probation_ends_with_its_time_and_nothing_is_gone_back_to() {
+    let host = TestHost::with_classifier("steady", json!({}));
+    host.load("classifier", &unruly(), json!({})).expect("loaded");
+    host.clock.advance(Duration::from_secs(240));
+    assert_eq!(host.slot("classifier")["state"], "probation", "nobody has asked it yet");
+    host.eventually("its time is over", || {
+        host.clock.advance(Duration::from_secs(61));
+        (host.slot("classifier")["state"] == "serving").then_some(())
+    });
+    assert_eq!(host.classify("!trap").by, None);
+    assert_eq!(host.slot("classifier")["plugin"]["name"], "unruly");
+    assert_eq!(host.told("plugin.rolled_back"), Vec::<Value>::new());
 }
 
 #[test]

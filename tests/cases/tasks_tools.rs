@@ -300,3 +300,34 @@ fn todos_and_milestones_keep_what_others_wrote_into_their_files() {
         host.refused("eden", "todo_set", json!({ "todo_id": "t9", "status": "done" })).contains("there is no todo t9")
     );
 }
+
+#[test]
+fn nobody_approves_their_own_but_another_agent_or_a_person_does() {
+    let script = r#"{ rules: [
+        { agent: "eden", when: "plan it", steps: [
+            { call: { tool: "plan_submit", args: { body: "first this, then that" } } },
+            { call: { tool: "plan_approve", args: { plan_id: "{{result.planId}}" } } },
+            { call: { tool: "plan_reject", args: { plan_id: "{{result.planId}}", reason: "x" } } },
+            { say: "{{result.planId}}" } ] },
+        { agent: "eden", when: "begin", steps: [
+            { call: { tool: "task_start", args: { description: "risky", requires_approval: true } } },
+            { call: { tool: "task_approve", args: { task_id: "{{result.taskId}}" } } },
+            { say: "{{result.taskId}}" } ] },
+        { agent: "ruda", when: "task_", steps: [
+            { call: { tool: "task_approve", args: { task_id: "{{input}}" } } }, { say: "done" } ] },
+      ], otherwise: "ok" }"#;
+    let host = TestHost::scripted(script);
+    let refusals = || {
+        let rows = host.history("eden");
+        let results = rows.iter().filter(|row| row["role"] == "toolResult").map(chela::sessions::text_of);
+        results.filter(|text| text.contains("nobody approves or rejects their own work")).count()
+    };
+    let said = |ended: &Value| ended["terminalReply"]["text"].as_str().expect("a reply").to_owned();
+    let plan = said(&host.ask("eden", "plan it"));
+    assert_eq!(refusals(), 2);
+    host.done("eden", "plan_approve", json!({ "plan_id": plan }));
+    let task = said(&host.ask("eden", "begin"));
+    assert_eq!((refusals(), &host.task(&task)["status"]), (3, &json!("pending_approval")));
+    host.ask("ruda", &task);
+    assert_eq!(host.task(&task)["status"], "in_progress", "another agent's word counts");
+}

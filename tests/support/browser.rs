@@ -203,15 +203,38 @@ impl Tab<'_> {
 
     /// Clicks what the selector finds, where it is.
     pub fn click(&self, selector: &str) {
+        let place = self.place_of(selector);
+        self.clicked(&place, 1);
+    }
+
+    fn place_of(&self, selector: &str) -> Value {
         let expression = format!(
             "(() => {{ const e = document.querySelector({}); if (!e) return null; e.scrollIntoView({{ block: 'center' }}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; }})()",
             json!(selector)
         );
         let place = self.eval(&expression);
         assert!(place.is_array(), "there is something to click at {selector}\n{}", self.text());
+        place
+    }
+
+    /// Clicks twice in quick succession.
+    pub fn double_click(&self, selector: &str) {
+        let place = self.place_of(selector);
+        self.clicked(&place, 1);
+        self.clicked(&place, 2);
+    }
+
+    fn clicked(&self, place: &Value, count: u32) {
         for kind in ["mousePressed", "mouseReleased"] {
-            let click = json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
+            let click = json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": count });
             self.command("Input.dispatchMouseEvent", click);
+        }
+    }
+
+    /// Types one letter where the focus is.
+    pub fn type_key(&self, key: &str) {
+        for kind in ["keyDown", "keyUp"] {
+            self.command("Input.dispatchKeyEvent", json!({ "type": kind, "key": key, "text": key }));
         }
     }
 
@@ -243,6 +266,12 @@ impl Tab<'_> {
         let value = if dark { "dark" } else { "light" };
         let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": value }] });
         self.command("Emulation.setEmulatedMedia", media);
+    }
+
+    /// What the page's script holds, in megabytes, once what nobody needs is gone.
+    pub fn heap_mb(&self) -> f64 {
+        self.command("HeapProfiler.collectGarbage", json!({}));
+        self.command("Runtime.getHeapUsage", json!({}))["usedSize"].as_f64().unwrap_or_default() / 1e6
     }
 
     /// Which languages the browser says that it reads.

@@ -166,7 +166,7 @@ fn reaction(log: &Mutex<Log>, frame: Value) -> Vec<Value> {
             let ready = json!({ "op": "ready", "beat": log.beat });
             std::iter::once(ready).chain((seen + 1..=log.written).map(message)).collect()
         }
-        "deliver" => {
+        "deliver" | "edit" => {
             let mut result = log.results.pop_front().unwrap_or_else(|| json!({ "message": "1" }));
             (result["op"], result["id"]) = (json!("result"), frame["id"].clone());
             vec![result]

@@ -7,18 +7,20 @@ pub mod chat;
 pub mod components;
 pub mod continuation;
 mod dir;
-pub mod discord;
 pub mod events;
 mod host;
 mod humans;
 mod jobs;
 pub mod models;
+pub mod pages;
 mod plugins;
 mod raw;
 mod talk;
 mod tasks;
 mod tools;
 mod ws;
+
+pub use discord_server as discord;
 
 pub use binary::{Binary, Finished, built, chela, chela_command};
 pub use dir::TestDir;

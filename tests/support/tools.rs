@@ -10,6 +10,7 @@ pub fn have(tool: &str) -> bool {
         "python" => on_path("python3"),
         // `cargo xtask languages` installs them.
         "componentize-js" => language_tools("js").join("node_modules/@bytecodealliance/componentize-js").is_dir(),
+        "axe" => crate::target().join("axe/node_modules/axe-core/axe.min.js").is_file(),
         "componentize-py" => language_tools("python").join("bin/componentize-py").is_file(),
         // Guests may have been built without it, from the sources of the standard library.
         "wasm-target" => {

@@ -21,8 +21,12 @@ pub enum Area {
     Jobs,
     /// How far from its time an agent that stopped with work left is told to go on
     Continuation,
+    /// The Discord adapter swapped and killed under a stream of messages, what a message costs in it, and what bad adapters do to others
+    Channels,
     /// What the same guard costs in each language: to build, to start, to ask
     Languages,
+    /// What the hub's pages cost with much behind them, and how soon an event is on the screen; needs Chromium
+    Hub,
     /// What a change of a task costs, ten thousand of them, and edits from all sides
     Tasks,
 }
@@ -35,17 +39,28 @@ pub fn run(area: Area, json: bool) -> Result<()> {
         Area::Events => plugins::inside(&binary, "events")?.into(),
         Area::Jobs => plugins::inside(&binary, "jobs")?.into(),
         Area::Continuation => plugins::inside(&binary, "continuation")?.into(),
+        Area::Channels => channels(&binary)?,
         Area::Languages => languages::run(&binary)?,
+        Area::Hub => plugins::inside(&binary, "hub")?.into(),
         Area::Tasks => plugins::inside(&binary, "tasks")?.into(),
     };
     if json {
         println!("{figures}");
     } else {
         for (name, value) in figures.as_object().into_iter().flatten() {
-            println!("{name:<28} {value}");
+            match value.as_object() {
+                Some(of) => of.iter().for_each(|(inner, value)| println!("{:<28} {value}", format!("{name}.{inner}"))),
+                None => println!("{name:<28} {value}"),
+            }
         }
     }
     Ok(())
+}
+
+/// With the components that it loads, which the binary does not carry.
+fn channels(binary: &std::path::Path) -> Result<serde_json::Value> {
+    crate::guests::build(crate::guests::Toolchain::Auto, crate::guests::Set::All)?;
+    Ok(plugins::inside(binary, "channels")?.into())
 }
 
 fn rounded(value: f64) -> f64 {

@@ -15,6 +15,8 @@ const VERSION: &str = "0.1.0";
 /// Versions that are known to build components of our WIT.
 const COMPONENTIZE_JS: &str = "@bytecodealliance/componentize-js@0.23";
 const COMPONENTIZE_PY: &str = "componentize-py==0.25.0";
+/// What looks for faults of accessibility in the hub's pages; for tests alone.
+const AXE: &str = "axe-core@4.10";
 
 /// Builds every component that is missing.
 pub fn run(toolchain: Toolchain) -> Result<()> {
@@ -68,21 +70,30 @@ fn rust(toolchain: Toolchain, _wit: &Path, world: World) -> Result<PathBuf> {
     Ok(target().join("guests").join(format!("{}.wasm", world.guest)))
 }
 
-/// Installs what makes components of JavaScript and Python, where the suite looks for it.
+/// Installs what makes components of JavaScript and Python, and what looks at pages, where the suite looks for it.
 pub fn install() -> Result<()> {
-    for (program, tool) in [("npm", install_javascript as fn() -> Result<PathBuf>), ("python3", install_python)] {
+    let tools =
+        [("npm", install_javascript as fn() -> Result<PathBuf>), ("npm", install_axe), ("python3", install_python)];
+    for (program, tool) in tools {
         match is_on_path(program) {
             true => println!("installed into {}", tool()?.display()),
-            false => println!("`{program}` is not here, so its language is left out"),
+            false => println!("`{program}` is not here, so what it installs is left out"),
         }
     }
     Ok(())
 }
 
 fn install_javascript() -> Result<PathBuf> {
-    let folder = target().join("corpus/js");
+    install_package(target().join("corpus/js"), COMPONENTIZE_JS)
+}
+
+fn install_axe() -> Result<PathBuf> {
+    install_package(target().join("axe"), AXE)
+}
+
+fn install_package(folder: PathBuf, package: &str) -> Result<PathBuf> {
     fs::create_dir_all(&folder)?;
-    let npm = ["install", "--silent", "--no-fund", "--no-audit", COMPONENTIZE_JS];
+    let npm = ["install", "--silent", "--no-fund", "--no-audit", package];
     succeed(Command::new("npm").args(npm).current_dir(&folder))?;
     Ok(folder)
 }

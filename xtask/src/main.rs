@@ -65,7 +65,7 @@ enum Task {
     GenEvents(generate::Arguments),
     /// Build the components of frozen worlds that the corpus lacks, one a language
     Corpus,
-    /// Install what makes components of JavaScript and Python, for the tests that build projects in them
+    /// Install what makes components of JavaScript and Python, and what finds faults of pages, for the tests that need them
     Languages,
     /// Crash the journal and the event log on a simulated disk, seed by seed, in release
     Simulate {

@@ -44,6 +44,9 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
         // The plugins are not default members, but their logic is tested like any other.
         for package in [
             "chela",
+            "chela-words",
+            "chela-machinery",
+            "chela-plugins",
             "chela-storage",
             "chela-taskfile",
             "chela-model",
@@ -90,7 +93,7 @@ fn required_tools() -> Result<()> {
         let there = match tool {
             "python" => is_on_path("python3"),
             // Told by the tests themselves, which know where they look.
-            "componentize-js" | "componentize-py" | "wasm-target" => true,
+            "componentize-js" | "componentize-py" | "wasm-target" | "axe" => true,
             "clippy" | "fmt" => printed(cargo().args([tool, "--version"])).is_some(),
             "root" => printed(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0"),
             program => is_on_path(program),

@@ -17,6 +17,9 @@ const INBOX_BYTES_MAX: usize = 4 << 20;
 const CALL_INPUTS_MAX: usize = 256;
 const CALL_BYTES_MAX: usize = 1 << 20;
 
+/// How often a minute an adapter may say how it is: each is told to people.
+pub(crate) const STATUSES: u32 = 600;
+
 /// The word for how an adapter is, the same everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -115,6 +118,7 @@ pub struct Adapter {
     pub(crate) frames: Bucket,
     pub(crate) asked: Bucket,
     pub(crate) messages: Bucket,
+    pub(crate) statuses: Bucket,
     /// In a row.
     pub(crate) failures: u32,
     pub(crate) made_at: u64,
@@ -148,6 +152,7 @@ impl Adapter {
             frames: Bucket::full(rates.frames, now),
             asked: Bucket::full(rates.requests, now),
             messages: Bucket::full(rates.messages, now),
+            statuses: Bucket::full(STATUSES, now),
             failures: 0,
             made_at: now,
             epoch: 0,

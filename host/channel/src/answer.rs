@@ -1,6 +1,6 @@
 //! What an answer of the adapter comes to: what is put on record, and what is done afterwards.
 
-use crate::adapter::{Adapter, Alive, Connection};
+use crate::adapter::{Adapter, Alive, Connection, STATUSES};
 use crate::check;
 use crate::step::{Commit, Effect, Refusal};
 use crate::words::{Inbound, Input, Keepalive, Output, Response};
@@ -68,6 +68,10 @@ fn check_floods(adapter: &mut Adapter, outputs: &[Output], now: u64) -> Result<(
     if !adapter.messages.take(messages, rates.messages, now) {
         return Err(format!("more than {} messages a minute (`grants.rates.messages`)", rates.messages));
     }
+    let statuses = count(|output| matches!(output, Output::Status { .. }));
+    if !adapter.statuses.take(statuses, STATUSES, now) {
+        return Err(format!("more than {STATUSES} statuses a minute"));
+    }
     Ok(())
 }
 
@@ -117,7 +121,7 @@ fn act(adapter: &mut Adapter, output: Output, now: u64, acts: &mut Vec<Effect>) 
                     false => "too many requests at once, or one of this name is under way".to_owned(),
                 };
                 acts.push(Effect::Refused(Refusal { what: "request", said: said.clone() }));
-                adapter.push(Input::Response(Response::failed(request.id, said, false)));
+                adapter.push(Input::Response(Response::unsent(request.id, said, false)));
             } else {
                 adapter.requests.insert(request.id.clone());
                 acts.push(Effect::Request(request));

@@ -39,7 +39,7 @@ const KEEPALIVE_MS_MIN: u64 = 1_000;
 const OWN_HEADERS: [&str; 6] = ["connection", "content-length", "host", "te", "transfer-encoding", "upgrade"];
 
 /// Why an answer to `inputs` inputs cannot be taken.
-pub(crate) fn check(outputs: &[Output], inputs: usize, bounds: &Bounds) -> Result<(), String> {
+pub fn check(outputs: &[Output], inputs: usize, bounds: &Bounds) -> Result<(), String> {
     let most = OUTPUTS_MIN + OUTPUTS_PER_INPUT * inputs;
     if outputs.len() > most {
         return Err(format!("{} outputs for {inputs} inputs, and {most} are allowed", outputs.len()));

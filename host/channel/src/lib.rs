@@ -7,13 +7,14 @@ mod adapter;
 mod answer;
 mod check;
 mod outbox;
+mod plain;
 mod rates;
 mod seen;
 mod step;
 mod words;
 
 pub use adapter::{Adapter, Connection, Phase, Standing, Status};
-pub use check::Bounds;
+pub use check::{Bounds, check};
 pub use outbox::{DELIVERIES_MAX, Done, Outcome};
 pub use rates::Rates;
 pub use step::{Commit, Effect, Event, Refusal, step};

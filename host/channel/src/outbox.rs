@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::words::{Delivered, Outbound};
 
-/// Messages that may wait in one adapter.
+/// Messages that may wait for one adapter before further ones are refused.
 pub const DELIVERIES_MAX: usize = 10_000;
 /// Handed to the adapter at once.
 const GIVEN_MAX: usize = 32;
@@ -61,9 +61,9 @@ impl Outbox {
         self.known.len()
     }
 
-    /// Takes a message in; false where it is known, or no more fit.
+    /// Takes a message in; false where it is known, or no more fit. Those that were taken while others were are a few more.
     pub(crate) fn add(&mut self, outbound: Outbound, since: u64) -> bool {
-        if self.known.len() >= DELIVERIES_MAX || self.known.contains_key(&outbound.id) {
+        if self.known.len() >= 2 * DELIVERIES_MAX || self.known.contains_key(&outbound.id) {
             return false;
         }
         self.known.insert(outbound.id.clone(), outbound.target.clone());

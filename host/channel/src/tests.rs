@@ -235,6 +235,44 @@ fn a_flood_is_a_failure_of_the_adapter() {
 }
 
 #[test]
+fn whoever_says_all_the_time_how_it_is_fails() {
+    let mut driven = Driven::ready().with_socket();
+    let status = |n: usize| Output::Status { health: Health::Ready, detail: n.to_string() };
+    for _ in 0..10 {
+        driven.answer((0..59).map(status).collect());
+        driven.step(text(1, "more"));
+    }
+    let effects = driven.answer((0..60).map(status).collect());
+    assert!(
+        matches!(effects.as_slice(), [Effect::Invalid { said }] if said.contains("600 statuses a minute")),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn while_the_adapter_is_busy_what_waits_for_it_has_an_end() {
+    let mut driven = Driven::ready().with_socket();
+    assert!(driven.adapter.has_room());
+    // The room reads on while there is room, and not a frame longer.
+    let mut read = 0;
+    while driven.adapter.has_room() {
+        assert_eq!(driven.step(text(1, "x")), []);
+        read += 1;
+    }
+    assert_eq!(read, 1_024);
+    let first = inputs_of(&driven.answer(Vec::new()));
+    assert!(first.len() == 256 && driven.adapter.has_room(), "it is read on once some of it was told");
+    let mut driven = Driven::ready().with_socket();
+    let large = "x".repeat(1 << 20);
+    let mut read = 0;
+    while driven.adapter.has_room() {
+        driven.step(text(1, &large));
+        read += 1;
+    }
+    assert_eq!(read, 4, "bytes count as well");
+}
+
+#[test]
 fn keepalives_go_out_while_the_adapter_is_at_work() {
     let mut driven = Driven::ready().with_socket();
     let alive = |frame: &str| {

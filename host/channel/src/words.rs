@@ -1,9 +1,13 @@
-//! What an adapter is told and what it answers, as the WIT package `chela:channel` has it.
+//! What an adapter is told and what it answers, as the WIT package `chela:channel` has it. Inputs are read from JSON and outputs written as
+//! JSON where people try an adapter by hand; `plain` says how texts look there.
 
 use serde::{Deserialize, Serialize};
 
+use crate::plain;
+
 /// How a secret is written where it is put.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Encoding {
     Raw,
     Json,
@@ -12,7 +16,8 @@ pub enum Encoding {
 }
 
 /// A part of what is signed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Signed {
     Literal(String),
     Secret {
@@ -33,9 +38,11 @@ pub enum Piece {
 
 pub type Text = Vec<Piece>;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Header {
     pub name: String,
+    #[serde(serialize_with = "plain::text")]
     pub value: Text,
 }
 
@@ -64,50 +71,93 @@ pub struct Outbound {
     pub question: Option<Question>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Presence {
     pub target: String,
     pub typing: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Response {
     pub id: String,
+    #[serde(default)]
     pub status: u16,
+    #[serde(default)]
     pub headers: Vec<(String, String)>,
+    #[serde(default, deserialize_with = "plain::bytes")]
     pub body: Vec<u8>,
+    #[serde(default)]
     pub error: String,
+    #[serde(default)]
     pub refused: bool,
+    /// It left, or a part of it did: it may have been done. So it was where somebody writes an answer down.
+    #[serde(default = "left")]
+    pub sent: bool,
+}
+
+fn left() -> bool {
+    true
 }
 
 impl Response {
-    /// A request that was not answered.
-    pub fn failed(id: String, error: String, refused: bool) -> Self {
-        Self { id, status: 0, headers: Vec::new(), body: Vec::new(), error, refused }
+    /// A request that never left.
+    pub fn unsent(id: String, error: String, refused: bool) -> Self {
+        Self { id, status: 0, headers: Vec::new(), body: Vec::new(), error, refused, sent: false }
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct WebhookRequest {
     pub id: String,
     pub method: String,
     pub path: String,
+    #[serde(default)]
     pub query: String,
+    #[serde(default)]
     pub headers: Vec<(String, String)>,
+    #[serde(default, deserialize_with = "plain::bytes")]
     pub body: Vec<u8>,
+    #[serde(default)]
     pub verified: bool,
 }
 
 /// What happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub enum Input {
-    Started { restored: bool },
-    Opened { connection: String },
-    Text { connection: String, data: String },
-    Binary { connection: String, data: Vec<u8> },
-    Closed { connection: String, code: u16, reason: String, refused: bool },
-    KeepaliveSent { connection: String },
-    Timer { name: String },
+    Started {
+        #[serde(default)]
+        restored: bool,
+    },
+    Opened {
+        connection: String,
+    },
+    Text {
+        connection: String,
+        data: String,
+    },
+    Binary {
+        connection: String,
+        #[serde(deserialize_with = "plain::bytes")]
+        data: Vec<u8>,
+    },
+    Closed {
+        connection: String,
+        #[serde(default)]
+        code: u16,
+        #[serde(default)]
+        reason: String,
+        #[serde(default)]
+        refused: bool,
+    },
+    KeepaliveSent {
+        connection: String,
+    },
+    Timer {
+        name: String,
+    },
     Response(Response),
     Deliver(Outbound),
     Webhook(WebhookRequest),
@@ -131,34 +181,42 @@ impl Input {
 }
 
 /// How the frames of a socket are packed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Compression {
     None,
     ZlibStream,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Open {
     pub connection: String,
+    #[serde(serialize_with = "plain::text")]
     pub url: Text,
     pub headers: Vec<Header>,
     pub compression: Compression,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Keepalive {
     pub connection: String,
     pub first_ms: u64,
     pub interval_ms: u64,
+    #[serde(serialize_with = "plain::text")]
     pub frame: Text,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Request {
     pub id: String,
     pub method: String,
+    #[serde(serialize_with = "plain::text")]
     pub url: Text,
     pub headers: Vec<Header>,
+    #[serde(serialize_with = "plain::text")]
     pub body: Text,
     pub timeout_ms: u32,
 }
@@ -200,7 +258,8 @@ pub struct Inbound {
 }
 
 /// How a delivery went.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Delivered {
     pub id: String,
     pub message_ids: Vec<String>,
@@ -209,15 +268,18 @@ pub struct Delivered {
     pub retry_ms: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct WebhookResponse {
     pub id: String,
     pub status: u16,
     pub headers: Vec<Header>,
+    #[serde(serialize_with = "plain::text")]
     pub body: Text,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Health {
     Connecting,
     Ready,
@@ -227,19 +289,35 @@ pub enum Health {
 }
 
 /// What the host is to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Output {
     Open(Open),
-    Send { connection: String, data: Text },
-    Close { connection: String, code: u16 },
+    Send {
+        connection: String,
+        #[serde(serialize_with = "plain::text")]
+        data: Text,
+    },
+    Close {
+        connection: String,
+        code: u16,
+    },
     Keepalive(Keepalive),
-    SetTimer { name: String, after_ms: u64 },
-    CancelTimer { name: String },
+    SetTimer {
+        name: String,
+        after_ms: u64,
+    },
+    CancelTimer {
+        name: String,
+    },
     Request(Request),
     Inbound(Inbound),
     Delivered(Delivered),
     WebhookResponse(WebhookResponse),
-    Status { health: Health, detail: String },
+    Status {
+        health: Health,
+        detail: String,
+    },
     Presence(Presence),
     Checkpoint,
 }

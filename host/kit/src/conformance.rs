@@ -32,6 +32,7 @@ pub fn conformance(world: World) -> Vec<Asked> {
         World::Classifier => classifier(),
         World::Guard => guard(),
         World::Continuation => continuation(),
+        World::Channel => channel(),
     }
 }
 
@@ -176,6 +177,68 @@ fn continuation() -> Vec<Asked> {
         next("a task of many steps", stop("self-driving", task(MANY)), Must::Survive),
         next("a blocked task, in Korean", blocked, Must::Answer),
         next("a huge error, again and again", failing, Must::Survive),
+    ]
+}
+
+/// A network says what it likes, at any time: an adapter bears all of it.
+fn channel() -> Vec<Asked> {
+    let started = || json!([{ "started": {} }]);
+    let after_start = |inputs: Value| json!({ "before": [started()], "inputs": inputs });
+    let frame = |data: &str| json!({ "text": { "connection": "main", "data": data } });
+    let deliver =
+        |id: &str, target: &str, text: &str| json!({ "deliver": { "id": id, "target": target, "text": text } });
+    let ask = |name, input| asked(name, "handle", input, Must::Answer);
+    let many: Vec<Value> = (0..MANY).map(|n| frame(&format!("{{\"n\":{n},\"text\":\"메시지\"}}"))).collect();
+    let question = json!({ "deliver": {
+        "id": "q1", "target": "channel:7", "text": "배포할까요?", "replyTo": "m1", "question": { "id": "ask_1", "choices": ["네", "아니요"] },
+    } });
+    let webhook =
+        json!({ "webhook": { "id": "w1", "method": "POST", "path": "events", "body": "{}", "verified": false } });
+    vec![
+        ask("it starts", json!({ "inputs": started() })),
+        ask("it starts and goes on from an earlier state", json!({ "inputs": [{ "started": { "restored": true } }] })),
+        ask("it is told nothing", after_start(json!([]))),
+        ask("a socket opens that it did not ask for", after_start(json!([{ "opened": { "connection": "nobody" } }]))),
+        ask(
+            "frames that are no frames of any network",
+            after_start(json!([
+                frame(""),
+                frame("{"),
+                frame("[]"),
+                frame("null"),
+                frame("{\"op\":-1}"),
+                frame("안녕")
+            ])),
+        ),
+        ask("a binary frame", after_start(json!([{ "binary": { "connection": "main", "data": "\u{0}binary" } }]))),
+        asked("a huge frame", "handle", after_start(json!([frame(&"길다 ".repeat(HUGE_BYTES / 7))])), Must::Survive),
+        asked("many frames at once", "handle", after_start(json!(many)), Must::Survive),
+        ask(
+            "its socket closes",
+            after_start(json!([{ "closed": { "connection": "main", "code": 1006, "reason": "gone" } }])),
+        ),
+        ask(
+            "its socket is refused",
+            after_start(json!([{ "closed": { "connection": "main", "reason": "not granted", "refused": true } }])),
+        ),
+        ask("a timer that it did not set", after_start(json!([{ "timer": { "name": "nobody" } }]))),
+        ask(
+            "an answer that it did not ask for",
+            after_start(json!([{ "response": { "id": "nobody", "status": 500, "body": "<html>" } }])),
+        ),
+        ask("a keepalive", after_start(json!([{ "keepaliveSent": { "connection": "main" } }]))),
+        ask("a message for people, in Korean", after_start(json!([deliver("d1", "channel:7", "안녕하세요")]))),
+        ask(
+            "the same delivery again",
+            after_start(json!([deliver("d1", "direct:1", "hello"), deliver("d1", "direct:1", "hello")])),
+        ),
+        ask("a question for people", after_start(json!([question]))),
+        ask("a call of its webhook that nobody vouches for", after_start(json!([webhook]))),
+        ask(
+            "an agent begins its work",
+            after_start(json!([{ "presence": { "target": "channel:7", "typing": true } }])),
+        ),
+        ask("it stops", after_start(json!(["stopping"]))),
     ]
 }
 

@@ -8,6 +8,7 @@ pub enum World {
     Classifier,
     Guard,
     Continuation,
+    Channel,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +35,7 @@ pub struct Project {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "plugin.json{}: {said}; it holds name, world (classifier, guard, continuation) and language (rust, js, python, script)",
+    "plugin.json{}: {said}; it holds name, world (classifier, guard, continuation, channel) and language (rust, js, python, script)",
     at(path)
 )]
 pub struct BadProject {
@@ -47,20 +48,21 @@ fn at(path: &str) -> String {
 }
 
 impl World {
-    pub const ALL: [Self; 3] = [Self::Classifier, Self::Guard, Self::Continuation];
+    pub const ALL: [Self; 4] = [Self::Classifier, Self::Guard, Self::Continuation, Self::Channel];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Classifier => "classifier",
             Self::Guard => "guard",
             Self::Continuation => "continuation",
+            Self::Channel => "channel",
         }
     }
 
     /// The slot that a plugin of this name would serve in.
     pub fn slot(self, name: &str) -> String {
         match self {
-            Self::Guard => format!("guard:{name}"),
+            Self::Guard | Self::Channel => format!("{}:{name}", self.as_str()),
             Self::Classifier | Self::Continuation => self.as_str().to_owned(),
         }
     }
@@ -71,6 +73,15 @@ impl World {
             Self::Classifier => &["roles", "categories"],
             Self::Guard => &["before-tool-call"],
             Self::Continuation => &["instructions", "next"],
+            Self::Channel => &["handle"],
+        }
+    }
+
+    /// Where a project of it has the WIT that its component is made of.
+    pub fn wit(self) -> &'static str {
+        match self {
+            Self::Classifier | Self::Guard | Self::Continuation => "wit/policy",
+            Self::Channel => "wit/channel",
         }
     }
 }

@@ -12,6 +12,12 @@ pub const WIT: [(&str, &str); 8] = [
     ("world.wit", include_str!("../../../wit/policy/world.wit")),
 ];
 
+/// `wit/channel/`, file by file; it uses the other.
+pub const CHANNEL_WIT: [(&str, &str); 2] = [
+    ("adapter.wit", include_str!("../../../wit/channel/adapter.wit")),
+    ("world.wit", include_str!("../../../wit/channel/world.wit")),
+];
+
 /// `plugins/sdk/src/`, file by file.
 pub const SDK: [(&str, &str); 8] = [
     ("channel.rs", include_str!("../../../plugins/sdk/src/channel.rs")),
@@ -41,6 +47,7 @@ mod tests {
     #[test]
     fn nothing_of_them_is_left_behind() {
         check("wit/policy", &WIT);
+        check("wit/channel", &CHANNEL_WIT);
         check("plugins/sdk/src", &SDK);
     }
 

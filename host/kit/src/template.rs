@@ -2,7 +2,7 @@
 
 use crate::name::Name;
 use crate::project::{Language, World};
-use crate::sources::{SDK, WIT};
+use crate::sources::{CHANNEL_WIT, SDK, WIT};
 
 /// A file of a project, by its path within it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct File {
     pub text: String,
 }
 
-/// The files of a new project. `version` is that of the program that makes it.
+/// The files of a new project. `version` is that of the program that makes it. A channel is no script: that has none.
 pub fn files(name: &Name, world: World, language: Language, version: &str) -> Vec<File> {
     let words = Words::new(name, world, language, version);
     let mut files = vec![
@@ -20,7 +20,7 @@ pub fn files(name: &Name, world: World, language: Language, version: &str) -> Ve
         words.file(".gitignore", ignored(language)),
         words.file("tests/first.json", cases(world)),
     ];
-    let (path, text) = source(world, language);
+    let Some((path, text)) = source(world, language) else { return Vec::new() };
     files.push(words.file(&words.fill(path), text));
     match language {
         Language::Rust => {
@@ -39,8 +39,20 @@ pub fn files(name: &Name, world: World, language: Language, version: &str) -> Ve
         }
         Language::Script => {}
     }
-    if language != Language::Script {
-        files.extend(WIT.iter().map(|(name, text)| as_is(format!("wit/policy/{name}"), text)));
+    files.extend(wit(world, language));
+    files
+}
+
+/// The WIT where the tools of a language look for it: those of JavaScript and Python want what a package uses below it.
+fn wit(world: World, language: Language) -> Vec<File> {
+    let policy = match (world, language) {
+        (_, Language::Script) => return Vec::new(),
+        (World::Channel, Language::Js | Language::Python) => "wit/channel/deps/policy",
+        _ => "wit/policy",
+    };
+    let mut files: Vec<File> = WIT.iter().map(|(name, text)| as_is(format!("{policy}/{name}"), text)).collect();
+    if world == World::Channel {
+        files.extend(CHANNEL_WIT.iter().map(|(name, text)| as_is(format!("wit/channel/{name}"), text)));
     }
     files
 }
@@ -66,26 +78,31 @@ fn cases(world: World) -> &'static str {
         World::Classifier => include_str!("../templates/tests/classifier.json"),
         World::Guard => include_str!("../templates/tests/guard.json"),
         World::Continuation => include_str!("../templates/tests/continuation.json"),
+        World::Channel => include_str!("../templates/tests/channel.json"),
     }
 }
 
-fn source(world: World, language: Language) -> (&'static str, &'static str) {
-    match (language, world) {
+fn source(world: World, language: Language) -> Option<(&'static str, &'static str)> {
+    Some(match (language, world) {
         (Language::Rust, World::Classifier) => ("src/lib.rs", include_str!("../templates/rust/classifier.rs")),
         (Language::Rust, World::Guard) => ("src/lib.rs", include_str!("../templates/rust/guard.rs")),
         (Language::Rust, World::Continuation) => ("src/lib.rs", include_str!("../templates/rust/continuation.rs")),
+        (Language::Rust, World::Channel) => ("src/lib.rs", include_str!("../templates/rust/channel.rs")),
         (Language::Js, World::Classifier) => ("plugin.js", include_str!("../templates/js/classifier.js")),
         (Language::Js, World::Guard) => ("plugin.js", include_str!("../templates/js/guard.js")),
         (Language::Js, World::Continuation) => ("plugin.js", include_str!("../templates/js/continuation.js")),
+        (Language::Js, World::Channel) => ("plugin.js", include_str!("../templates/js/channel.js")),
         (Language::Python, World::Classifier) => ("plugin.py", include_str!("../templates/python/classifier.py")),
         (Language::Python, World::Guard) => ("plugin.py", include_str!("../templates/python/guard.py")),
         (Language::Python, World::Continuation) => ("plugin.py", include_str!("../templates/python/continuation.py")),
+        (Language::Python, World::Channel) => ("plugin.py", include_str!("../templates/python/channel.py")),
         (Language::Script, World::Classifier) => ("{{name}}.rhai", include_str!("../templates/script/classifier.rhai")),
         (Language::Script, World::Guard) => ("{{name}}.rhai", include_str!("../templates/script/guard.rhai")),
         (Language::Script, World::Continuation) => {
             ("{{name}}.rhai", include_str!("../templates/script/continuation.rhai"))
         }
-    }
+        (Language::Script, World::Channel) => return None,
+    })
 }
 
 /// What stands in the place of each `{{word}}` of a template.
@@ -97,7 +114,16 @@ impl Words {
             World::Classifier => "Finds the category of conversations by words",
             World::Guard => "Keeps agents from deleting files outside their scratch folder",
             World::Continuation => "Tells agents to work step by step, and stopped ones to go on",
+            World::Channel => "Speaks to a small chat network: one socket, JSON frames",
         };
+        let (features, manual) = match world {
+            World::Channel => (
+                ", features = [\"channel\"]",
+                "\n\nBefore it is loaded, `channels.{{name}}` in `chela.json` says what it may reach: `{ \"config\": { \"url\": \"wss://…\" }, \"grants\": { \"hosts\": [\"…\"] } }`.\nThe world `channel` is a draft: a later Chela may want it built again.",
+            ),
+            World::Classifier | World::Guard | World::Continuation => ("", ""),
+        };
+        let manual = manual.replace("{{name}}", name.as_str());
         let (language_name, place) = match language {
             Language::Rust => {
                 ("Rust", "The code is in `src/lib.rs`; `vendor/chela-sdk` is the SDK, `wit/` documents every field.")
@@ -134,6 +160,8 @@ impl Words {
             ("built", built),
             ("memory", memory.unwrap_or_default()),
             ("version", version.into()),
+            ("features", features.into()),
+            ("manual", manual),
         ])
     }
 
@@ -154,9 +182,8 @@ mod tests {
     #[test]
     fn every_project_is_whole_and_says_what_it_is() {
         let name = Name::parse("no-deletes", []).expect("a name");
-        for (world, language) in
-            World::ALL.into_iter().flat_map(|world| Language::ALL.map(|language| (world, language)))
-        {
+        let all = World::ALL.into_iter().flat_map(|world| Language::ALL.map(|language| (world, language)));
+        for (world, language) in all.filter(|pair| *pair != (World::Channel, Language::Script)) {
             let files = files(&name, world, language, "0.1.0");
             let text = |path: &str| {
                 let found = files.iter().find(|file| file.path == path);

@@ -41,7 +41,7 @@
 
   // What is typed survives a reload.
   const draftKey = (field) => field.id && "draft:" + location.pathname + "#" + field.id;
-  const keepsDraft = (field) => isField(field) && field.form?.method === "post" && ["TEXTAREA", "INPUT"].includes(field.nodeName) && field.type !== "password" && field.type !== "checkbox";
+  const keepsDraft = (field) => isField(field) && field.form?.method === "post" && ["TEXTAREA", "INPUT"].includes(field.nodeName) && !["password", "checkbox", "file"].includes(field.type);
   const saveDraft = (field) => {
     const key = keepsDraft(field) && draftKey(field);
     if (!key) return;
@@ -166,13 +166,14 @@
   };
 
   // The socket.
-  let wait = 250, wasOpen = false, socket = null;
+  let wait = 250, wasOpen = false, socket = null, expired = false;
   const banner = (text) => { const place = by("banner"); place.hidden = !text; if (place.textContent !== text) place.textContent = text; };
-  const signedOut = () => { banner(body.dataset.expired); by("live").hidden = true; };
+  const signedOut = () => { expired = true; banner(body.dataset.expired); by("live").hidden = true; };
   const connect = () => {
     socket = new WebSocket((location.protocol === "https:" ? "wss://" : "ws://") + location.host + "/live");
     socket.onopen = () => {
       wait = 250;
+      expired = false;
       banner("");
       by("live").hidden = false;
       if (wasOpen) { tags.clear(); markStale(null); }
@@ -186,11 +187,11 @@
     };
     socket.onclose = () => {
       by("live").hidden = true;
-      banner(body.dataset.lost);
+      if (!expired) banner(body.dataset.lost);
       wasOpen = true;
       setTimeout(async () => {
         const answer = await fetch("/api/health", { cache: "no-store" }).catch(() => null);
-        if (answer?.status === 401) signedOut();
+        if (answer?.status === 401) signedOut(); else if (expired) { expired = false; banner(body.dataset.lost); }
         connect();
       }, wait);
       wait = Math.min(wait * 2, 8000);
@@ -207,6 +208,8 @@
 
   // Forms: sent without leaving the page. What is refused is said beside them, and what was typed stays.
   const say = (form, text) => { const place = form.querySelector(".said") || by("board-said") || by("announce"); place.textContent = text; };
+  // A file goes as it is, with its name beside it.
+  const fileOf = (form) => form.querySelector("input[type=file]")?.files?.[0];
   const post = async (form, url, values) => {
     say(form, "");
     let answer;
@@ -220,6 +223,8 @@
     if (answer.type === "opaqueredirect" || answer.status === 401) { say(form, body.dataset.expired); signedOut(); return; }
     if (!answer.ok) { say(form, told.error?.message || body.dataset.unsent); markStale(null); return; }
     dropDrafts(form);
+    // What was changed is what is there now; what was new leaves an empty field.
+    for (const field of all("input:not([type=hidden]), textarea", form)) if (field.defaultValue) field.defaultValue = field.value;
     form.reset();
     for (const field of all("[data-fresh]", form)) field.value = crypto.randomUUID?.() || Date.now() + "-" + Math.random();
     announce(told.said || body.dataset.saved);
@@ -230,8 +235,9 @@
     const form = event.target, button = event.submitter;
     if (form.method !== "post" || form.hasAttribute("data-plain")) return;
     event.preventDefault();
-    const values = new URLSearchParams(new FormData(form, button));
-    const url = button?.hasAttribute("formaction") ? button.formAction : form.action;
+    const file = form.hasAttribute("data-upload") && fileOf(form);
+    const values = file || new URLSearchParams(new FormData(form, button));
+    const url = file ? form.action + "?name=" + encodeURIComponent(file.name) : button?.hasAttribute("formaction") ? button.formAction : form.action;
     for (const one of all("button", form)) one.disabled = true;
     try { await post(form, url, values); } finally { for (const one of all("button", form)) one.disabled = false; }
   });
@@ -258,7 +264,14 @@
     dialog.addEventListener("close", () => location.replace(dialog.dataset.close));
   };
 
-  // The board: cards are dragged to where they may go, and opened by a double click.
+  // A menu closes when somebody goes on elsewhere.
+  document.addEventListener("click", (event) => { for (const menu of all("details.look[open]")) if (!menu.contains(event.target)) menu.open = false; });
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && event.target.closest?.("details.look[open]");
+    if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
+  });
+
+  // The board: cards are dragged to where they may go. Tasks are opened by a double click, wherever they are.
   let moving = null;
   const targets = () => new Map((moving?.dataset.moves || "").split(" ").filter(Boolean).map((pair) => pair.split(":")));
   document.addEventListener("dragstart", (event) => {
@@ -289,8 +302,8 @@
     for (const column of all(".column")) column.classList.remove("may", "over");
   });
   document.addEventListener("dblclick", (event) => {
-    const card = event.target.closest?.(".card[data-open]");
-    if (card && !event.target.closest("a, button, summary")) location.assign(card.dataset.open);
+    const card = event.target.closest?.("[data-open]");
+    if (card && (card.nodeName === "a" || !event.target.closest("a, button, summary"))) location.assign(card.dataset.open);
   });
 
   document.addEventListener("visibilitychange", plan);

@@ -7,14 +7,18 @@ use crate::layout::{Fragment, Page, Shell};
 use crate::parts::{bubble, clip, empty, encode, face, task_path};
 use crate::time::when;
 use crate::views::Conversation;
+use crate::why::why;
 
 pub fn conversation(shell: &Shell, view: &Conversation) -> Page {
     let topic = format!("session:{}", view.session.id);
-    let fragments = vec![
+    let mut fragments = vec![
         Fragment::new("head", &[&topic], head(shell, view)),
         Fragment::new("threads", &[&topic], threads(shell, view)),
         Fragment::new("talk", &[&topic], talk(shell, view)),
     ];
+    if let Some(reasons) = &view.why {
+        fragments.insert(1, Fragment::new("why", &[&topic], why(shell, reasons)));
+    }
     Page { nav: "conversations", title: clip(&view.session.title, 160), fragments, dialog: None }
 }
 
@@ -27,7 +31,12 @@ fn head(shell: &Shell, view: &Conversation) -> Markup {
         @if !view.tasks.is_empty() {
             p.small { (words.tasks_of_session) ": " @for (id, title) in view.tasks.iter().take(8) { a href=(task_path(id)) { bdi { (clip(title, 80)) } } " " } }
         }
-        p.small { a href=(format!("/api/events?workSessionId={}", encode(&one.id))) { (words.events_of_session) } }
+        p.small.links {
+            a href=(format!("/events?session={}", encode(&one.id))) { (words.events_of_session) } " "
+            a href=(format!("/events?tree=1&session={}", encode(&one.id))) { (words.as_tree) } " "
+            a href=(format!("/jobs?session={}", encode(&one.id))) { (words.jobs) } " "
+            @if view.why.is_some() { a href=(shell.with("why", "")) { (words.close_why) } } @else { a href=(shell.with("why", "1")) { (words.why) } }
+        }
         @if shell.may_write() {
             form.inline method="post" action=(format!("/conversations/{}/category", encode(&one.id))) {
                 (shell.back())

@@ -1,8 +1,10 @@
 //! Views as a team of three leaves them, and as hostile writers would like to leave them.
 
+mod operating;
+
 use crate::*;
 
-const NOW: u64 = 1_794_821_400_000;
+pub(crate) const NOW: u64 = 1_794_821_400_000;
 pub(crate) const HOSTILE: &str = "<script>alert(1)</script> \u{202e}../../etc 🦀 \"onload=x' </textarea></p>";
 
 pub(crate) fn shell(lang: Lang, path: &str) -> Shell {
@@ -11,7 +13,7 @@ pub(crate) fn shell(lang: Lang, path: &str) -> Shell {
         theme: Theme::Auto,
         deployment: "Chela".into(),
         path: path.into(),
-        who: Some(Who { name: "owner".into(), may_write: true }),
+        who: Some(Who { name: "owner".into(), may_write: true, may_admin: true }),
         notice: None,
         open_questions: 2,
         names: vec![("42".into(), "Eden".into())],
@@ -70,7 +72,7 @@ pub(crate) fn agent_card(id: &str, state: AgentState) -> AgentCard {
     }
 }
 
-fn job() -> JobRow {
+pub(crate) fn job() -> JobRow {
     JobRow {
         id: "job-1".into(),
         from: face("ruda"),
@@ -104,6 +106,15 @@ pub(crate) fn overview_of(text: &str) -> Overview {
         failed_jobs: 1,
         open: [3, 1, 2, 1],
         activity: Indexed::Ready(days),
+        spread: [("개발/구현", "Engineering", 12, 600, 500), ("인프라/운영", "Infrastructure", 8, 400, 500)]
+            .map(|(ko, en, sessions, share, share_before)| Spread {
+                ko: ko.into(),
+                en: en.into(),
+                sessions,
+                share,
+                share_before,
+            })
+            .to_vec(),
     }
 }
 
@@ -253,6 +264,7 @@ pub(crate) fn conversation_of(text: &str) -> Conversation {
         older: Some("0:99".into()),
         is_latest: true,
         tasks: vec![("task_1".into(), text.into())],
+        why: Some(operating::why_of(text)),
     }
 }
 
@@ -316,8 +328,9 @@ pub(crate) fn every(shell: &Shell, text: &str) -> Vec<(&'static str, Page)> {
         failed_jobs: 0,
         open: [0; 4],
         activity: Indexed::Indexing(40),
+        spread: Vec::new(),
     };
-    vec![
+    let mut views = vec![
         ("login", login(shell, text)),
         ("problem", problem(shell, text, false)),
         ("refused", refused(shell, text, Some(text), "/tasks")),
@@ -334,5 +347,7 @@ pub(crate) fn every(shell: &Shell, text: &str) -> Vec<(&'static str, Page)> {
         ("conversation", conversation(shell, &conversation_of(text))),
         ("chat", chat(shell, &chat_of(text))),
         ("agent", agent(shell, &agent_of(text))),
-    ]
+    ];
+    views.extend(operating::every(shell, text));
+    views
 }

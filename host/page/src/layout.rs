@@ -36,6 +36,8 @@ impl Theme {
 pub struct Who {
     pub name: String,
     pub may_write: bool,
+    /// May change the deployment itself.
+    pub may_admin: bool,
 }
 
 /// What came of something that was asked for.
@@ -68,6 +70,10 @@ impl Shell {
         self.who.as_ref().is_some_and(|who| who.may_write)
     }
 
+    pub(crate) fn may_admin(&self) -> bool {
+        self.who.as_ref().is_some_and(|who| who.may_admin)
+    }
+
     pub(crate) fn name_of(&self, id: &str) -> String {
         let known = self.names.iter().find(|(number, _)| number == id);
         known.map_or_else(|| self.words().member.to_owned(), |(_, name)| name.clone())
@@ -80,12 +86,19 @@ impl Shell {
 
     /// This page with one thing asked for otherwise.
     pub(crate) fn with(&self, name: &str, value: &str) -> String {
+        self.with_all(&[(name, value)])
+    }
+
+    /// This page with some things asked for otherwise; what is empty is not asked for.
+    pub(crate) fn with_all(&self, changes: &[(&str, &str)]) -> String {
         let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
-        let others = query.split('&').filter(|part| !part.is_empty() && part.split('=').next() != Some(name));
-        let mut parts: Vec<String> = others.map(str::to_owned).collect();
-        if !value.is_empty() {
-            parts.push(format!("{name}={}", encode(value)));
-        }
+        let is_changed = |part: &&str| {
+            let name = part.split('=').next().unwrap_or_default();
+            part.is_empty() || changes.iter().any(|(changed, _)| *changed == name)
+        };
+        let mut parts: Vec<String> = query.split('&').filter(|part| !is_changed(part)).map(str::to_owned).collect();
+        let wanted = changes.iter().filter(|(_, value)| !value.is_empty());
+        parts.extend(wanted.map(|(name, value)| format!("{name}={}", encode(value))));
         if parts.is_empty() { path.to_owned() } else { format!("{path}?{}", parts.join("&")) }
     }
 }
@@ -187,7 +200,18 @@ fn top(shell: &Shell, nav: &str) -> Markup {
         ("tasks", "/tasks", words.tasks),
         ("questions", "/questions", words.questions),
         ("chat", "/chat", words.chat),
+        ("events", "/events", words.events),
+        ("jobs", "/jobs", words.jobs),
+        ("plugins", "/plugins", words.plugins),
     ];
+    let further = [
+        ("milestones", "/milestones", words.milestones),
+        ("todos", "/todos", words.todos),
+        ("workspace", "/workspace", words.workspace),
+        ("channels", "/channels", words.channels),
+        ("settings", "/settings", words.settings),
+    ];
+    let chosen = further.iter().find(|(key, ..)| *key == nav);
     html! {
         header.top {
             a.brand href="/" { svg viewBox="0 0 16 16" aria-hidden="true" { path d="M3 13 8 3l5 10M5 9h6" {} } (shell.deployment) }
@@ -197,6 +221,12 @@ fn top(shell: &Shell, nav: &str) -> Markup {
                         a href=(path) aria-current=[(key == nav).then_some("page")] {
                             (word) @if key == "questions" { (count(shell)) }
                         }
+                    }
+                }
+                details.look.further {
+                    summary { span data-here[chosen.is_some()] { (chosen.map_or(words.further, |(_, _, word)| word)) } }
+                    nav aria-label=(words.further) {
+                        @for (key, path, word) in further { a href=(path) aria-current=[(key == nav).then_some("page")] { (word) } }
                     }
                 }
                 span.live id="live" hidden { span.mark aria-hidden="true" { "●" } " " span.word { (words.connected) } }

@@ -104,6 +104,24 @@ impl Writer {
     }
 }
 
+/// One line of markdown as it reads, for lists and headings: without marks of emphasis, code and links; HTML stays the text that it is.
+pub(crate) fn plain_line(line: &str) -> String {
+    // What stands before it keeps a line from being a list, a quote or a heading.
+    const BEFORE: char = '\u{200b}';
+    let text = format!("{BEFORE}{line}");
+    let mut plain = String::with_capacity(line.len());
+    for event in Parser::new_ext(&text, Options::ENABLE_STRIKETHROUGH) {
+        match event {
+            Event::Text(text) | Event::Code(text) | Event::InlineHtml(text) | Event::Html(text) => {
+                plain.push_str(&text)
+            }
+            Event::SoftBreak | Event::HardBreak => plain.push(' '),
+            _ => {}
+        }
+    }
+    plain.trim_start_matches(BEFORE).to_owned()
+}
+
 /// Text as HTML shows it. What turns the direction of what follows stays within its element; marks that cannot be seen are dropped.
 fn escape(text: &str, html: &mut String) {
     for c in text.chars() {
@@ -191,6 +209,15 @@ mod tests {
             "![p](http://a.example/p.png)",
             "<p><a rel=\"noopener noreferrer nofollow\" target=\"_blank\" href=\"http://a.example/p.png\">p</a></p>",
         );
+    }
+
+    #[test]
+    fn a_line_reads_without_its_marks() {
+        let check = |line: &str, plain: &str| assert_eq!(plain_line(line), plain);
+        check("**Please** ask `cargo` and [us](https://a.example)", "Please ask cargo and us");
+        check("- 1. a list stays as it is", "- 1. a list stays as it is");
+        check("<script>alert(1)</script> ../../etc task_a_b", "<script>alert(1)</script> ../../etc task_a_b");
+        check("<@42> 배포 *지금*", "<@42> 배포 지금");
     }
 
     #[test]

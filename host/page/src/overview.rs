@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::chart::bars;
+use crate::chart::{across, bars};
 use crate::layout::{Fragment, Page, Shell};
 use crate::moves::Column;
 use crate::parts::{
@@ -10,6 +10,9 @@ use crate::parts::{
     task_path,
 };
 use crate::views::{AgentCard, Overview, TeamTotal};
+
+/// Agents that a chart has; all of them are listed above it.
+const CHARTED: usize = 40;
 
 pub fn overview(shell: &Shell, view: &Overview) -> Page {
     let words = shell.words();
@@ -19,6 +22,8 @@ pub fn overview(shell: &Shell, view: &Overview) -> Page {
         Fragment::new("waiting", &["questions"], waiting(shell, view)),
         Fragment::new("jobs", &["jobs"], jobs(shell, view)),
         Fragment::new("activity", &["activity"], activity(shell, view)),
+        Fragment::new("queues", &["agents"], queues(shell, view)),
+        Fragment::new("spread", &["sessions"], spread(shell, view)),
     ];
     Page { nav: "overview", title: words.overview.into(), fragments, dialog: None }
 }
@@ -106,6 +111,44 @@ fn activity(shell: &Shell, view: &Overview) -> Markup {
         (indexed(shell, &view.activity, |days| html! {
             @if days.iter().all(|day| day.events == 0) { (empty(words.no_activity, None)) } @else { (bars(days, words)) }
         }))
+    }
+}
+
+/// How many messages wait for each agent.
+fn queues(shell: &Shell, view: &Overview) -> Markup {
+    let words = shell.words();
+    let rows: Vec<(String, u64, String)> = view
+        .agents
+        .iter()
+        .take(CHARTED)
+        .map(|agent| (agent.face.name.clone(), agent.queue as u64, agent.queue.to_string()))
+        .collect();
+    html! {
+        h2 { (words.queue_lengths) }
+        @if rows.is_empty() { (empty(words.no_agents, None)) } @else { (across(words.queue_lengths, &rows)) }
+    }
+}
+
+/// What the work of the last week was about, and how that differs from the week before.
+fn spread(shell: &Shell, view: &Overview) -> Markup {
+    let words = shell.words();
+    let percent = |tenths: u64| format!("{}.{} %", tenths / 10, tenths % 10);
+    let rows: Vec<(String, u64, String)> = view
+        .spread
+        .iter()
+        .map(|one| {
+            let drift = match one.share.cmp(&one.share_before) {
+                std::cmp::Ordering::Greater => format!("▲ {}", percent(one.share - one.share_before)),
+                std::cmp::Ordering::Less => format!("▼ {}", percent(one.share_before - one.share)),
+                std::cmp::Ordering::Equal => "=".to_owned(),
+            };
+            (shell.lang.pick(&one.ko, &one.en).to_owned(), one.sessions, format!("{} {drift}", one.sessions))
+        })
+        .collect();
+    html! {
+        h2 { (words.spread) }
+        p.small { (words.spread_help) }
+        @if rows.is_empty() { (empty(words.no_activity, None)) } @else { (across(words.spread, &rows)) }
     }
 }
 

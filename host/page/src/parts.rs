@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::layout::Shell;
-use crate::markdown::markdown;
+use crate::markdown::{markdown, plain_line};
 use crate::time::{when, written};
 use crate::views::{AgentState, Bubble, Face, Indexed, JobRow, QuestionCard, QuestionState, Side, Steps, TaskCard};
 
@@ -21,7 +21,7 @@ pub fn clip(text: &str, bytes_max: usize) -> String {
 pub fn title_of(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let line = line.trim_start_matches("[Goal]").trim_start_matches(['#', ' ', ':']);
-    clip(line, TITLE_BYTES)
+    clip(&plain_line(&clip(line, TITLE_BYTES * 4)), TITLE_BYTES)
 }
 
 /// A text as a part of an address.
@@ -166,15 +166,15 @@ pub(crate) fn job_row(shell: &Shell, job: &JobRow) -> Markup {
         li.row data-key=(job.id) {
             div {
                 (agent_link(&job.from)) span.small aria-label=(shell.words().from_to) { " → " } (agent_link(&job.to))
-                " " (badge(job_kind(&job.status), job_mark(&job.status), &job.status.to_lowercase()))
-                span.small { " " (shell.words().turn) " " (job.turn) " · " (when(job.at)) }
+                " " (badge(job_kind(&job.status), job_mark(&job.status), shell.words().job_status(&job.status)))
+                span.small { " " (shell.words().turn) " " (job.turn) " · " (when(job.at)) " · " a href=(format!("/jobs/{}", encode(&job.id))) { (shell.words().details) } }
             }
             @if let Some(error) = &job.error { p.small dir="auto" { (clip(error, 240)) } }
         }
     }
 }
 
-fn job_kind(status: &str) -> &'static str {
+pub(crate) fn job_kind(status: &str) -> &'static str {
     match status {
         "RUNNING" => "going",
         "COMPLETED" => "good",
@@ -183,7 +183,7 @@ fn job_kind(status: &str) -> &'static str {
     }
 }
 
-fn job_mark(status: &str) -> &'static str {
+pub(crate) fn job_mark(status: &str) -> &'static str {
     match status {
         "RUNNING" => "▶",
         "COMPLETED" => "✓",

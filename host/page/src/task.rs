@@ -30,6 +30,7 @@ pub fn task(shell: &Shell, view: &TaskDetail, tab: &TaskTab, dialog: Option<Task
                 task_tabs::conversation(shell, view, turns, *total, task_tabs::pages(shell, next.as_deref(), *later));
             fragments.push(Fragment::new("talk", &topics, talk));
         }
+        TaskTab::Why(why) => fragments.push(Fragment::new("why", &topics, crate::why::why(shell, why))),
         TaskTab::Events { events, next, later } => {
             fragments.push(Fragment::new("events", &topics, task_tabs::events(shell, events, next.as_deref(), *later)));
         }
@@ -45,6 +46,7 @@ fn head(shell: &Shell, view: &TaskDetail, tab: &TaskTab) -> Markup {
         ("", words.details, matches!(tab, TaskTab::Details)),
         ("conversation", words.conversation, matches!(tab, TaskTab::Conversation { .. })),
         ("events", words.events, matches!(tab, TaskTab::Events { .. })),
+        ("why", words.why, matches!(tab, TaskTab::Why(_))),
     ];
     html! {
         p.small { a href="/tasks" { "← " (words.back_to_list) } }

@@ -8,7 +8,7 @@ use crate::parts::{
     agent_link, badge, clip, empty, indexing, moment, priority_badge, shown_title, status_badge, steps_bar, task_path,
 };
 use crate::task::move_word;
-use crate::views::{BoardColumn, TaskCard, Tasks};
+use crate::views::{BoardColumn, Face, TaskCard, Tasks, TasksFilter};
 
 pub fn tasks(shell: &Shell, view: &Tasks) -> Page {
     let words = shell.words();
@@ -20,16 +20,29 @@ pub fn tasks(shell: &Shell, view: &Tasks) -> Page {
 }
 
 fn head(shell: &Shell, view: &Tasks) -> Markup {
+    html! { h1 { (shell.words().tasks) } (filters(shell, &view.filter, &view.agents, "")) }
+}
+
+/// What is chosen, and as what it is shown: a board, a graph, or along time.
+pub(crate) fn filters(shell: &Shell, filter: &TasksFilter, agents: &[Face], shown_as: &str) -> Markup {
     let words = shell.words();
-    let filter = &view.filter;
+    let ways = [("", words.board), ("canvas", words.canvas), ("schedule", words.schedule)];
+    let whole = if shown_as.is_empty() { "/tasks".to_owned() } else { format!("/tasks?view={shown_as}") };
+    let is_narrow =
+        filter.agent.is_some() || filter.priority.is_some() || filter.text.is_some() || filter.column.is_some();
     html! {
-        h1 { (words.tasks) }
+        nav.tabs aria-label=(words.shown_as) {
+            @for (key, word) in ways {
+                a href=(shell.with_all(&[("view", key), ("from", ""), ("cursor", ""), ("column", "")])) aria-current=[(key == shown_as).then_some("page")] { (word) }
+            }
+        }
         form.filters method="get" action="/tasks" role="search" aria-label=(words.filters) {
+            @if !shown_as.is_empty() { input type="hidden" name="view" value=(shown_as); }
             @if let Some(column) = filter.column { input type="hidden" name="column" value=(column.as_str()); }
             label for="agent" { (words.agent) }
             select id="agent" name="agent" data-auto {
                 option value="" { (words.all_agents) }
-                @for one in &view.agents {
+                @for one in agents {
                     option value=(one.id) selected[filter.agent.as_deref() == Some(&one.id)] { (clip(&one.name, 60)) }
                 }
             }
@@ -43,9 +56,7 @@ fn head(shell: &Shell, view: &Tasks) -> Markup {
             label for="q" { (words.search) }
             input id="q" name="q" type="search" maxlength="200" value=(filter.text.as_deref().unwrap_or_default()) dir="auto";
             button type="submit" { (words.filter) }
-            @if filter.agent.is_some() || filter.priority.is_some() || filter.text.is_some() || filter.column.is_some() {
-                a href="/tasks" { (words.clear) }
-            }
+            @if is_narrow { a href=(whole) { (words.clear) } }
         }
     }
 }

@@ -72,7 +72,8 @@ fn a_fragment_alone_is_what_the_page_has() {
 
 #[test]
 fn who_may_only_look_finds_nothing_to_change() {
-    let reader = Shell { who: Some(Who { name: "reader".into(), may_write: false }), ..shell(Lang::En, "/") };
+    let reader =
+        Shell { who: Some(Who { name: "reader".into(), may_write: false, may_admin: false }), ..shell(Lang::En, "/") };
     for (name, page) in every(&reader, "text").into_iter().filter(|(name, _)| !["login", "refused"].contains(name)) {
         let html = page.whole(&reader);
         let posts = html.matches("method=\"post\"").count();

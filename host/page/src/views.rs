@@ -1,5 +1,17 @@
 //! What each page shows, as plain values. Whoever gathers them has read them from where they are kept, a page of each at most.
 
+mod events;
+mod jobs;
+mod lists;
+mod plan;
+mod plugins;
+
+pub use events::*;
+pub use jobs::*;
+pub use lists::*;
+pub use plan::*;
+pub use plugins::*;
+
 /// Who an agent is to people.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Face {
@@ -128,6 +140,18 @@ pub struct Overview {
     /// Open tasks of each column, in the order of the board.
     pub open: [usize; 4],
     pub activity: Indexed<Vec<Day>>,
+    pub spread: Vec<Spread>,
+}
+
+/// How much of the work sessions is of one category, and how much was in the week before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spread {
+    pub ko: String,
+    pub en: String,
+    pub sessions: u64,
+    /// In tenths of a percent.
+    pub share: u64,
+    pub share_before: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -211,6 +235,7 @@ pub enum TaskTab {
     Details,
     Conversation { turns: Vec<Bubble>, total: usize, next: Option<String>, later: bool },
     Events { events: Indexed<Vec<EventRow>>, next: Option<String>, later: bool },
+    Why(Indexed<Why>),
 }
 
 /// A dialog over a task.
@@ -344,6 +369,8 @@ pub struct Conversation {
     pub is_latest: bool,
     /// Ids of its tasks, with their titles.
     pub tasks: Vec<(String, String)>,
+    /// Why it is categorised as it is, if that was asked for.
+    pub why: Option<Indexed<Why>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

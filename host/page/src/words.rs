@@ -280,6 +280,167 @@ words! {
     from_to: "에서", "to";
     turn: "차례", "Turn";
     error: "오류", "Error";
+    plugins: "플러그인", "Plugins";
+    milestones: "마일스톤", "Milestones";
+    todos: "할 일 목록", "Todos";
+    workspace: "작업 공간", "Workspace";
+    channels: "채널", "Channels";
+    settings: "설정", "Settings";
+    further: "더 보기", "More";
+    board: "보드", "Board";
+    canvas: "캔버스", "Canvas";
+    canvas_help: "누가 누구를 위해 무엇을 하는지 보여 주는 그래프", "A graph of who works for whom, and on what";
+    schedule: "일정", "Schedule";
+    schedule_help: "시작, 마감, 선행 작업을 시간에 따라", "Start, due date and dependencies along time";
+    shown_as: "보는 방식", "Shown as";
+    now: "지금", "Now";
+    role_conversation: "대화", "Conversation";
+    role_delegation: "위임", "Delegation";
+    role_orchestration: "작업 관리", "Orchestration";
+    role_system: "시스템", "System";
+    role_of_event: "이벤트 역할", "Role of events";
+    of_session: "작업 세션:", "Of the work session";
+    as_tree: "위임 트리", "Delegation as a tree";
+    no_delegation: "여기에는 주고받은 위임이 없습니다.", "Nothing was handed from one to another here.";
+    tree_cut: "최근 것만 보여 줍니다. 작업 세션으로 좁혀 보세요.", "Only the latest are shown. Choose a work session for all of its own.";
+    event_type: "종류", "Type";
+    paused_here: "멈춤: 새 이벤트를 받지 않습니다", "Paused: nothing new is shown";
+    go_on_live: "실시간으로", "Go on live";
+    pause: "멈추기", "Pause";
+    question_card: "사람에게 질문", "Question to a person";
+    self_driving_card: "이어 하기", "Self-driving";
+    stop_guard_card: "완료를 막음", "Kept from stopping";
+    steps_left: "남은 단계", "Steps left";
+    job: "위임", "Job";
+    raw_json: "원본 JSON", "Raw JSON";
+    close: "닫기", "Close";
+    sub_agent: "하위 에이전트", "Sub-agent";
+    timeline_by_role: "역할별 이벤트", "Events by role";
+    why: "왜", "Why";
+    why_help: "무엇이 언제, 어떤 입력에 무엇이라고 답했는지 기록한 것입니다.", "What answered what, on which input, and when.";
+    close_why: "이유 닫기", "Close the reasons";
+    no_decisions: "기록된 결정이 없습니다.", "No decision is on record.";
+    older_left_out: "더 오래된 결정은 생략했습니다.", "Older decisions are left out.";
+    by_gateway: "게이트웨이가 정함", "By the gateway itself";
+    answered: "답", "Answer";
+    input_digest: "입력", "Input";
+    job_pending: "대기", "Pending";
+    job_running: "진행 중", "Running";
+    job_completed: "완료", "Completed";
+    job_failed: "실패", "Failed";
+    job_abandoned: "버려짐", "Abandoned";
+    job_cancelled: "취소됨", "Cancelled";
+    jobs_by_state: "상태별 위임 수", "Jobs by state";
+    tries: "시도", "Tries";
+    resumed: "재개", "Resumed";
+    next_try: "다음 시도", "Next try";
+    retry_of: "처음 것", "The one before";
+    cancel_job: "위임 취소", "Cancel the job";
+    retry_job: "다시 시도", "Try again";
+    phase: "국면", "Phase";
+    turns: "주고받은 차례", "Turns";
+    interface: "인터페이스", "Interface";
+    unrecorded: "기록하지 못한 결정", "Decisions not recorded";
+    latency: "호출 시간 (p50, p99)", "Time of calls (p50, p99)";
+    slots: "슬롯", "Slots";
+    slot_serving: "동작 중", "Serving";
+    slot_probation: "지켜보는 중", "On probation";
+    slot_loading: "불러오는 중", "Loading";
+    slot_quarantined: "격리됨", "In quarantine";
+    slot_disabled: "꺼짐", "Disabled";
+    slot_failed: "불러오지 못함", "Not loaded";
+    slot_empty: "비어 있음", "Empty";
+    nothing_serves: "동작하는 플러그인이 없습니다.", "No plugin serves here.";
+    waits_for_grants: "더 넓은 권한을 기다리는 업데이트", "An update waits for wider grants";
+    calls: "호출", "Calls";
+    failures: "실패", "Failures";
+    fallbacks: "기본값으로 처리", "Fallbacks";
+    memory: "메모리", "Memory";
+    grants: "권한", "Grants";
+    none: "없음", "None";
+    installed: "설치만 된 파일", "Installed, not bound";
+    none_installed: "모든 파일이 쓰이고 있거나, 파일이 없습니다.", "Every file is in use, or there is none.";
+    source: "출처", "Source";
+    on_failure: "실패하면", "On failure";
+    do_enable: "켜기", "Enable";
+    do_disable: "끄기", "Disable";
+    do_release: "격리 풀기", "Release";
+    do_rollback: "이전 버전으로", "Roll back";
+    do_unload: "설정대로 되돌리기", "Back to the configuration";
+    do_accept: "더 넓은 권한 허락", "Accept the wider grants";
+    try_classifier: "분류기 시험", "Try a classifier";
+    try_help: "바꾸기 전에, 글 하나나 최근 작업 세션 100개에 무엇이라고 답할지 봅니다. 아무것도 바뀌지 않습니다.", "See what it would answer on a text or on the last 100 work sessions, before a swap. Nothing is changed.";
+    try_text: "글", "Text";
+    try_on_text: "이 글로 시험", "Try on this text";
+    try_on_sessions: "최근 작업 세션 100개로 비교", "Compare on the last 100 work sessions";
+    not_tried: "시험하지 못했습니다.", "It could not be tried.";
+    tried_asked: "물어본 수", "Asked";
+    tried_changed: "달라짐", "Changed";
+    answers_now: "지금", "Answers now";
+    would_answer: "바꾸면", "Would answer";
+    only_changed: "달라지는 것만 보여 줍니다.", "Only what would change is shown.";
+    load: "불러오기", "Load";
+    do_load: "불러와 바꾸기", "Load and swap";
+    upload: "컴포넌트 파일 (.wasm)", "Component file (.wasm)";
+    do_upload: "올려서 바꾸기", "Upload and swap";
+    upload_needs_script: "파일을 올리려면 스크립트가 필요합니다. 명령줄의 `chela plugin load`를 쓰세요.", "Uploading needs a script; use `chela plugin load` on the command line.";
+    config_of_plugin: "플러그인 설정", "Configuration of the plugin";
+    config_json: "JSON 객체", "A JSON object";
+    save_config: "설정 적용", "Apply the configuration";
+    rules: "규칙 파일", "Rules";
+    rules_help: "틀린 규칙은 받아들이지 않으며, 지금 규칙이 계속 쓰입니다.", "Rules with an error are not taken, and those that serve go on serving.";
+    save_rules: "규칙 저장", "Save the rules";
+    swaps: "바뀐 기록", "History of swaps";
+    no_swaps: "아직 바뀐 적이 없습니다.", "Nothing was swapped yet.";
+    plugin_log: "플러그인 로그", "Log of the plugin";
+    no_milestones: "마일스톤이 없습니다.", "There are no milestones.";
+    no_todos: "할 일이 없습니다.", "There is nothing to do.";
+    to_first: "처음으로", "To the first";
+    edit: "고치기", "Edit";
+    new_item: "새 항목", "New item";
+    add_item: "항목 추가", "Add item";
+    task_id: "작업 id", "Id of a task";
+    title: "제목", "Title";
+    save: "저장", "Save";
+    new_milestone: "새 마일스톤", "New milestone";
+    add_milestone: "마일스톤 추가", "Add milestone";
+    new_todo: "새 할 일", "New todo";
+    add_todo: "할 일 추가", "Add todo";
+    folder: "폴더", "Folder";
+    all_files: "전체", "All files";
+    choose_agent: "에이전트를 고르세요.", "Choose an agent.";
+    empty_folder: "빈 폴더입니다.", "The folder is empty.";
+    more_files: "파일이 많아 일부만 보여 줍니다.", "There are more files than are shown.";
+    no_channels: "연결된 채널이 없습니다.", "There are no channels.";
+    no_channels_help: "설정의 `channels`에 추가합니다.", "Add one to `channels` in the configuration.";
+    channel_ready: "연결됨", "Ready";
+    channel_starting: "시작하는 중", "Starting";
+    channel_degraded: "불안정", "Degraded";
+    channel_needs_auth: "인증 필요", "Needs a token";
+    channel_stopped: "멈춤", "Stopped";
+    received: "받음", "Received";
+    delivered: "보냄", "Delivered";
+    undelivered: "보내는 중", "Not yet delivered";
+    refused_messages: "거절됨", "Refused";
+    restarts: "재시작", "Restarts";
+    connections: "연결", "Connections";
+    restart_channel: "다시 시작", "Restart";
+    revision: "판", "Revision";
+    file_in_force: "파일이 그대로 쓰이고 있습니다", "The file is in force";
+    file_not_in_force: "파일에 잘못이 있어 이전 설정이 쓰입니다.", "The file has errors; the settings before stay in force.";
+    restart_needed: "다시 시작해야 쓰이는 것", "Taken up by a restart";
+    sections: "부분", "Parts";
+    setting: "항목", "Setting";
+    value: "값", "Value";
+    meaning: "뜻", "Meaning";
+    change_settings: "설정 바꾸기", "Change the settings";
+    change_settings_help: "객체는 합쳐지고, null은 그 항목을 지웁니다. 틀린 값은 파일에 쓰지 않습니다.", "Objects merge, null takes an entry out. What has an error is not written.";
+    tokens: "토큰과 범위", "Tokens and scopes";
+    tokens_help: "토큰은 보여 주지 않습니다. `gateway.auth.tokens`에서 정합니다.", "Tokens themselves are not shown. `gateway.auth.tokens` has them.";
+    owner: "소유자", "Owner";
+    queue_lengths: "에이전트별 대기열", "Queue of each agent";
+    spread: "지난 7일의 분류", "Categories of the last 7 days";
+    spread_help: "막대는 작업 세션 수, 화살표는 그 전 7일과 비교한 비중의 변화입니다.", "Bars are work sessions; arrows tell how the share has moved since the 7 days before.";
 }
 
 impl Words {
@@ -311,6 +472,21 @@ impl Words {
             "high" => self.high,
             "medium" => self.medium,
             "low" => self.low,
+            other => other,
+        }
+    }
+
+    pub fn job_status<'a>(&self, word: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        match word {
+            "PENDING" => self.job_pending,
+            "RUNNING" => self.job_running,
+            "COMPLETED" => self.job_completed,
+            "FAILED" => self.job_failed,
+            "ABANDONED" => self.job_abandoned,
+            "CANCELLED" => self.job_cancelled,
             other => other,
         }
     }

@@ -4,11 +4,13 @@
 
 mod fences;
 mod marker;
+mod recall;
 mod record;
 mod step;
 mod walk;
 
 pub use marker::{Malformed, Parsed, Why, parse_human_query, visible_so_far};
+pub use recall::{Recalled, recall};
 pub use record::{Answer, Ask, Asked, Chat, Phase, Question, State, TaskRef, numbered};
 pub use step::{ANSWER_CHARS_MAX, Deadline, Input, Next, QUESTIONS_MAX, Refused, Told, What, create, step};
 

@@ -279,7 +279,9 @@ fn facts(question: &Question) -> Map<String, Value> {
         "messageId": question.message_id, "question": question.question, "questions": question.questions,
         "leftOut": (question.left_out > 0).then_some(question.left_out), "workSessionId": question.work_session_id,
         "conversationId": question.conversation_id, "sessionKey": question.asker_session_key, "askedBy": question.agent_id,
-        "taskAgentId": question.task_agent_id, "deadline": question.deadline, "createdAt": question.created_at,
+        "taskAgentId": question.task_agent_id, "taskSessionKey": question.task_session_key, "deadline": question.deadline,
+        "defaultAnswer": question.default_answer, "escalatedAt": question.escalated_at, "createdAt": question.created_at,
+        "asks": question.asks,
     });
     match facts {
         Value::Object(mut facts) => {

@@ -202,3 +202,28 @@ fn a_deadline_answers_escalates_or_expires() {
     let ended = moved(&with(None), Input::TaskEnded { status: "cancelled".into() }).question;
     assert_eq!((ended.state, ended.reason.as_deref()), (State::Expired, Some("its task is cancelled")));
 }
+
+#[test]
+fn what_was_told_last_is_enough_to_know_how_a_question_stands() {
+    let recalled = |next: &Next| {
+        let told = next.told.last().expect("told");
+        recall(told.what, &told.data, next.question.rev, next.question.updated_at).expect("it says enough")
+    };
+    let open = |next: &Next| Recalled::Open(Box::new(Question { phase: Phase::Asking, ..next.question.clone() }));
+    let first = Ask { deadline: Some(5), cause: Some("run:call".into()), left_out: 2, ..ask("a") };
+    let asked = create(first).expect("a question");
+    assert_eq!(recalled(&asked), open(&asked));
+    let added = moved(&asked.question, Input::Ask(Box::new(Ask { task: None, ..ask("b") })));
+    assert_eq!(recalled(&added), open(&added));
+    let late = moved(&added.question, Input::Due(Deadline::Escalate));
+    assert_eq!(recalled(&late), open(&late));
+    let answer = Input::Answer { text: "8080".into(), by: "kim".into(), via: "api".into(), chat: None };
+    assert_eq!(recalled(&moved(&late.question, answer)), Recalled::Over { id: "a".into() });
+    assert_eq!(recalled(&moved(&added.question, Input::Due(Deadline::Expire))), Recalled::Over { id: "a".into() });
+    let told = &asked.told[0];
+    for gone in ["questionId", "asks", "questions", "askedBy", "sessionKey", "createdAt"] {
+        let mut data = told.data.clone();
+        data.remove(gone);
+        assert_eq!(recall(told.what, &data, 1, 1), None, "without {gone}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chela_model::{Answer, Delta, Failure, FailureKind, Request, Stop, Turn as Said};
+use chela_model::{Answer, Delta, Failure, FailureKind, Request, Stop};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::voice::Voice;
@@ -14,18 +14,13 @@ use crate::sessions::{self, Further, Status, Step, Sum, Turn, Wrong, stop_word};
 use crate::settings::Settings;
 use crate::traces::{self, Begin};
 
-/// From this share of the window on, what was said before is summed up.
-const COMPACT_PERCENT: u64 = 75;
-const SUMMARY_TOKENS: u32 = 1_024;
 /// The longest answer, calls included.
 const ANSWER_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Of an answer that was cut off no more than this is kept.
 const PARTIAL_CHARS_MAX: usize = 100_000;
-const SUMMARY_ASKED: &str = "Summarise this conversation for yourself, so that you can go on without it: what was asked, decided and done, \
-     names, paths and numbers that matter, and what is still open. At most 500 words, no greeting.";
 
 /// Why a run did not come to its answer.
-struct Failed {
+pub(super) struct Failed {
     status: Status,
     said: String,
     kind: Option<String>,
@@ -66,19 +61,19 @@ impl From<sessions::Error> for Failed {
     }
 }
 
-struct Run<'a> {
-    shared: &'a Shared,
+pub(super) struct Run<'a> {
+    pub(super) shared: &'a Shared,
     settings: Arc<Settings>,
     voice: Voice,
-    sum: Sum,
+    pub(super) sum: Sum,
     place: Option<OwnedSemaphorePermit>,
 }
 
 /// The last words of a run.
-struct Finished {
-    steps: Vec<Step>,
-    reply: String,
-    stop: Stop,
+pub(super) struct Finished {
+    pub(super) steps: Vec<Step>,
+    pub(super) reply: String,
+    pub(super) stop: Stop,
 }
 
 pub(super) async fn drive(shared: Arc<Shared>, turn: Turn, place: OwnedSemaphorePermit) {
@@ -196,6 +191,11 @@ impl Run<'_> {
         let mut model = chosen[0].clone();
         let mut room = prompt::room_for_talk(&model.model, &system, &toolbox.shown);
         self.count_answers(turn);
+        if turn.message().method == sessions::COMPACT {
+            self.voice.start(turn.started_at);
+            self.check_limits(agent, limits)?;
+            return self.compact(agent, turn, &model, room).await;
+        }
         if !interrupted && !turn.is_shown() {
             self.compact_if_full(agent, turn, &model, room).await?;
         }
@@ -210,27 +210,25 @@ impl Run<'_> {
             interrupted = false;
             self.check_limits(agent, limits)?;
             let rows = self.shared.options.sessions.context(turn.session(), room.saturating_mul(2)).await?;
-            let talk = prompt::fit(rows, room).ok_or_else(|| {
-                let said = "this run alone no longer fits into the model's window; ask for less at once";
-                Failed {
-                    status: Status::Error,
-                    said: said.into(),
-                    kind: Some("context_length".into()),
-                    transient: false,
-                }
-            })?;
-            let request = |model: &Chosen| Request {
-                model: model.model.id.clone(),
-                system: system.clone(),
-                turns: talk.clone(),
-                tools: toolbox.shown.clone(),
-                max_tokens: model.model.max_tokens,
+            // Each model has a window of its own.
+            let request = |asked: &Chosen| {
+                let room = match asked.is(&model) {
+                    true => room,
+                    false => prompt::room_for_talk(&asked.model, &system, &toolbox.shown),
+                };
+                Some(Request {
+                    model: asked.model.id.clone(),
+                    system: system.clone(),
+                    turns: prompt::fit(rows.clone(), room)?,
+                    tools: toolbox.shown.clone(),
+                    max_tokens: asked.model.max_tokens,
+                })
             };
             let question = format!("{}:{}", turn.id(), self.sum.answers);
             let (answer, by) =
                 self.ask(Asker { agent: agent.id.as_ref(), key: &question }, &chosen, &model, request).await?;
             Self::check_size(&answer)?;
-            if by.model != model.model || by.provider_name != model.provider_name {
+            if !by.is(&model) {
                 room = prompt::room_for_talk(&by.model, &system, &toolbox.shown);
                 model = by;
             }
@@ -256,19 +254,24 @@ impl Run<'_> {
         (!is_known && !task_ids.is_empty()).then_some(Step::About { task_ids, at })
     }
 
-    /// Asks the model, then those to fall back to.
+    /// Asks the model, then those to fall back to; one whose window is too narrow is passed over.
     async fn ask(
         &mut self,
         asker: Asker<'_>,
         chosen: &[Chosen],
         current: &Chosen,
-        request: impl Fn(&Chosen) -> Request,
+        request: impl Fn(&Chosen) -> Option<Request>,
     ) -> Result<(Answer, Chosen), Failed> {
-        let first = chosen
-            .iter()
-            .position(|model| model.model == current.model && model.provider_name == current.provider_name);
+        let first = chosen.iter().position(|model| model.is(current));
         let mut last = None;
         for model in &chosen[first.unwrap_or(0)..] {
+            let Some(request) = request(model) else {
+                last.get_or_insert_with(|| {
+                    let said = "this run alone no longer fits into the model's window; ask for less at once";
+                    Failure::new(FailureKind::ContextLength, said)
+                });
+                continue;
+            };
             self.voice.model(&model.provider_name, &model.model.id);
             self.sum.provider.clone_from(&model.provider_name);
             self.sum.model.clone_from(&model.model.id);
@@ -278,7 +281,6 @@ impl Run<'_> {
                 Heard::Delta(Delta::CallBegun { .. }) => {}
                 Heard::Again => voice.again(),
             };
-            let request = request(model);
             match self.shared.options.models.ask(model, asker, &request, &mut hear).await {
                 Ok(answer) => {
                     self.count(&answer);
@@ -296,7 +298,7 @@ impl Run<'_> {
         Err(last.map_or_else(|| Failed::limit("there is no model to ask".into()), Failed::from))
     }
 
-    fn count(&mut self, answer: &Answer) {
+    pub(super) fn count(&mut self, answer: &Answer) {
         let (sum, usage) = (&mut self.sum, &answer.usage);
         sum.answers += 1;
         sum.usage.input += usage.input;
@@ -346,54 +348,6 @@ impl Run<'_> {
                 format!("{} used {today} tokens today of {} (`limits.tokensPerDay`)", agent.id, limits.tokens_per_day);
             return Err(Failed::limit(said));
         }
-        Ok(())
-    }
-
-    /// Sums up what was said before, once it fills most of the window; that is a row of its own, for all to see.
-    async fn compact_if_full(
-        &mut self,
-        agent: &Agent,
-        turn: &mut Turn,
-        model: &Chosen,
-        room: u64,
-    ) -> Result<(), Failed> {
-        let sessions = &self.shared.options.sessions;
-        // The last prompt was weighed: only near the brim is it worth a look.
-        let before = sessions.get(turn.session()).map_or(0, |session| session.weight);
-        let own = chela_model::estimate_tokens(&turn.message().text) as u64;
-        if (before + own) * 100 < room * COMPACT_PERCENT / 2 {
-            return Ok(());
-        }
-        let rows = sessions.context(turn.session(), room.saturating_mul(2)).await?;
-        if (prompt::weight(&rows) + own) * 100 < room * COMPACT_PERCENT {
-            return Ok(());
-        }
-        let count = rows.len() as u64;
-        let Some(talk) = prompt::fit(rows, room.saturating_sub(u64::from(SUMMARY_TOKENS))) else { return Ok(()) };
-        // As text: a provider refuses calls of tools where there are none.
-        let text = format!("{}\n\n{SUMMARY_ASKED}", prompt::as_text(&talk));
-        let request = Request {
-            model: model.model.id.clone(),
-            system: String::new(),
-            turns: vec![Said::User { text }],
-            tools: Vec::new(),
-            max_tokens: SUMMARY_TOKENS,
-        };
-        let mut unheard = |_: Heard| {};
-        let question = format!("{}:summary", turn.id());
-        let asker = Asker { agent: agent.id.as_ref(), key: &question };
-        let answer = match self.shared.options.models.ask(model, asker, &request, &mut unheard).await {
-            Ok(answer) => answer,
-            Err(failure) => {
-                // The oldest exchanges are left out instead.
-                tracing::warn!(agent = %agent.id, %failure, "a conversation could not be summed up");
-                return Ok(());
-            }
-        };
-        self.count(&answer);
-        self.sum.answers -= 1;
-        let at = self.shared.options.clock.now();
-        turn.record_unshown(vec![Step::Compacted { summary: answer.text, rows: count, at }]).await?;
         Ok(())
     }
 }

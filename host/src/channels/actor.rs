@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chela_channel::{Adapter as Machine, Bounds, Event, Output, Phase, Presence, Standing, State, step};
+use chela_channel::{Adapter as Machine, Bounds, Event, Phase, Presence, Standing, State, step};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -16,14 +16,15 @@ use super::sockets::Socket;
 use super::store::{self, Taken};
 use super::{Ask, Hooked, STOP_PATIENCE, Shared};
 use crate::journal::Transaction;
-use crate::plugins::{Adapter, Aftermath, Failure, Handover, Version};
+use crate::plugins::{self, Adapter, Aftermath, Failure, Handled, Handover, Version};
 
 /// What sockets and requests may have ready for the adapter; then they wait.
 const EVENTS_MAX: usize = 256;
+const IN_PLACE_WITHIN: Duration = Duration::from_secs(2);
 /// The machine's time begins here, so that what happened before this process has a time too.
 const EPOCH_MS: u64 = 40 * 86_400_000;
 
-type Called = (Adapter, Result<Vec<Output>, Failure>, bool);
+type Called = (Adapter, Result<Handled, Failure>, bool);
 type Made = Result<(Adapter, bool), Failure>;
 type Pending<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 
@@ -35,11 +36,16 @@ pub(super) struct Actor {
     /// None while it is called or made.
     pub(super) adapter: Option<Adapter>,
     pub(super) call: Pending<Called>,
+    /// Its state as the last call left it, until that is on record.
+    pub(super) left: Option<State>,
     pub(super) making: Pending<Made>,
     pub(super) granted: Granted,
     pub(super) sockets: HashMap<String, Socket>,
+    /// The names of those that people see.
+    shown: Vec<String>,
     pub(super) requests: JoinSet<()>,
-    pub(super) webhooks: HashMap<String, oneshot::Sender<Hooked>>,
+    /// Calls that wait for their answers, with their paths.
+    pub(super) webhooks: HashMap<String, (oneshot::Sender<Hooked>, String)>,
     pub(super) events: mpsc::Sender<Event>,
     /// To whom messages go that more is to be done about.
     pub(super) taking: mpsc::Sender<Taken>,
@@ -69,9 +75,11 @@ impl Actor {
             machine,
             adapter: None,
             call: None,
+            left: None,
             making: None,
             granted,
             sockets: HashMap::new(),
+            shown: Vec::new(),
             requests: JoinSet::new(),
             webhooks: HashMap::new(),
             events,
@@ -132,8 +140,9 @@ impl Actor {
 
     /// Everything that is on record and not delivered.
     fn take_up_outbox(&mut self) {
-        let waiting: Vec<_> =
-            self.shared.state().outbox.get(&self.name).map(|all| all.values().cloned().collect()).unwrap_or_default();
+        let of_channel =
+            |state: &super::Kept| state.outbox.get(&self.name).map(|all| all.in_order.values().cloned().collect());
+        let waiting: Vec<_> = of_channel(&self.shared.state()).unwrap_or_default();
         for posted in waiting {
             let (event, now) = (self.deliver(posted), self.now());
             // Before its start nothing follows from a message.
@@ -150,6 +159,9 @@ impl Actor {
     pub(super) async fn feed(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
+            if let Event::Closed { connection, epoch, .. } = &event {
+                self.drop_socket(connection, *epoch);
+            }
             let seed = getrandom::u64().unwrap_or(0);
             let now = self.now();
             let effects = step(&mut self.machine, event, seed, now);
@@ -158,6 +170,25 @@ impl Actor {
                     break;
                 }
             }
+        }
+        self.show_connections();
+    }
+
+    /// What is left of a socket that has ended; one of the same name may be open by now.
+    pub(super) fn drop_socket(&mut self, connection: &str, epoch: u64) {
+        if self.sockets.get(connection).is_some_and(|socket| socket.epoch == epoch) {
+            self.sockets.remove(connection);
+        }
+    }
+
+    fn show_connections(&mut self) {
+        let same =
+            self.shown.len() == self.sockets.len() && self.shown.iter().all(|name| self.sockets.contains_key(name));
+        if !same {
+            self.shown = self.sockets.keys().cloned().collect();
+            self.shown.sort();
+            let names = self.shown.clone();
+            self.shared.view(&self.name, |view| view.connections = names);
         }
     }
 
@@ -169,7 +200,10 @@ impl Actor {
             }
             Ask::Typing { target, typing } => self.feed(Event::Presence(Presence { target, typing })).await,
             Ask::Webhook { request, answer } => {
-                self.webhooks.insert(request.id.clone(), answer);
+                if self.lacks_signature(&request) {
+                    self.refused_call(&request.path, "it lacks the signature that the grants ask for");
+                }
+                self.webhooks.insert(request.id.clone(), (answer, request.path.clone()));
                 self.feed(Event::Webhook(request)).await;
             }
             Ask::Handover(handover) => self.handover = Some(handover),
@@ -187,7 +221,11 @@ impl Actor {
         self.call = None;
         self.adapter = Some(adapter);
         match outcome {
-            Ok(outputs) => self.feed(Event::Called { outputs, probation }).await,
+            Ok(Handled { outputs, state, .. }) => {
+                self.left = state;
+                self.feed(Event::Called { outputs, probation }).await;
+                self.left = None;
+            }
             Err(failure) => self.failed(failure).await,
         }
     }
@@ -304,6 +342,7 @@ impl Actor {
                 self.version = version;
                 self.note_version();
                 self.keep_state(state).await;
+                in_place(plugins, self.name.clone(), self.version.id()).await;
                 self.feed(Event::Swapped).await;
             }
             Err(failure) => drop(answer.send(Err(failure.to_string()))),
@@ -344,6 +383,22 @@ impl Actor {
             tracing::error!(channel = self.name, error = &error as &dyn std::error::Error, "a state was not kept");
         }
     }
+}
+
+/// Until the slot has the version that took over: a failure of it before that would not lead back to the one before.
+async fn in_place(plugins: plugins::Handle, name: String, id: u64) {
+    let mut changes = plugins.channel_changes();
+    let waiting = async {
+        loop {
+            let mut serving = plugins.channels().into_iter().filter(|(channel, _)| *channel == name);
+            let is_there = serving.any(|(_, serving)| serving.is_ok_and(|version| version.id() >= id));
+            if is_there || changes.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    // Real time: it is a matter of microseconds, and nothing else is done meanwhile.
+    let _ = tokio::time::timeout(IN_PLACE_WITHIN, waiting).await;
 }
 
 /// A version as a record names it.

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::actor::{Actor, plugin_words};
 use super::routing::{Routed, Unheard, route};
+use super::shown::Shown;
 use super::store::{self, Posted, Reply, Taken, key_of};
 use super::{Shared, message};
 use crate::journal::{self, Transaction};
@@ -25,14 +26,12 @@ struct Heard {
 impl Actor {
     /// Puts a call on record. Nothing of it is done before this answers; after an error nothing is.
     pub(super) async fn commit(&mut self, commit: Commit) -> Result<(), Failure> {
-        let state = match (&mut self.adapter, commit.checkpoint) {
-            (Some(adapter), true) => Some(adapter.snapshot().await?),
-            _ => None,
-        };
+        let state = if commit.checkpoint { self.left.take() } else { None };
         let (mut heard, mut taken) = (Vec::new(), Vec::new());
         for inbound in commit.inbound {
             self.sort(inbound, &mut heard, &mut taken);
         }
+        let shown = self.shared.state().shown_by(&self.name, &commit.done, self.shared.now());
         let records = || -> Result<Transaction, journal::Error> {
             let mut transaction = Transaction::default();
             if let Some(state) = &state {
@@ -40,6 +39,7 @@ impl Actor {
                 store::put_state(&mut transaction, &self.name, plugin, state, self.shared.now())?;
             }
             commit.done.iter().try_for_each(|done| store::drop_posted(&mut transaction, &done.id))?;
+            shown.iter().try_for_each(|shown| store::put_shown(&mut transaction, shown))?;
             taken.iter().try_for_each(|taken| store::put_taken(&mut transaction, taken))?;
             Ok(transaction)
         };
@@ -80,6 +80,7 @@ impl Actor {
             self.shared.state().states.insert(self.name.clone(), state);
         }
         self.note(commit.done, heard.len() + taken.len());
+        self.shared.note_shown(shown).await;
         for taken in taken {
             // To wait here could be for ever: what takes them up may wait for this task.
             if self.taking.try_send(taken).is_err() {
@@ -130,7 +131,9 @@ impl Actor {
     fn note(&self, done: Vec<Done>, received: usize) {
         let (mut delivered, mut refused) = (0, 0);
         for done in done {
-            self.shared.state().forget(&self.name, &done.id);
+            if let Some(outbox) = self.shared.state().outbox.get_mut(&self.name) {
+                outbox.forget(&done.id);
+            }
             match done.outcome {
                 Outcome::Delivered { .. } => {
                     delivered += 1;
@@ -154,6 +157,21 @@ impl Actor {
 }
 
 impl Shared {
+    /// Questions that people see now. One may be over by the time that it is shown.
+    async fn note_shown(&self, shown: Vec<Shown>) {
+        if shown.is_empty() {
+            return;
+        }
+        let forgotten = self.state().note_shown(shown);
+        let mut transaction = Transaction::default();
+        let dropped = forgotten.iter().try_for_each(|id| store::drop_shown(&mut transaction, id));
+        if !forgotten.is_empty() && dropped.is_ok() {
+            // Else they are found again at the next start, and forgotten then.
+            let _ = self.options.journal.commit_async(transaction).await;
+        }
+        self.look_at_shown.notify_one();
+    }
+
     /// The replies of these runs go back to where they were asked for.
     fn expect(&self, heard: &[Heard]) {
         let mut state = self.state();

@@ -37,6 +37,11 @@ impl Granted {
         Self { hosts, secrets: Arc::new(secrets_of(shared, &grants)), caller: caller.ok(), rates: grants.rates }
     }
 
+    /// The largest message that a socket takes.
+    pub(super) fn frame_bytes(&self) -> usize {
+        self.rates.frame_bytes
+    }
+
     /// What one request may take; the adapter may ask for less time.
     pub(super) fn limits(&self, timeout_ms: u32) -> Limits {
         let most = self.rates.request_ms;
@@ -52,7 +57,7 @@ pub(super) fn rates_of(shared: &Shared, channel: &str) -> Rates {
 }
 
 fn hosts_of(hosts: &[ReachableHost]) -> Hosts {
-    Hosts::new(hosts.iter().map(|host| host.0.as_str()), PLACE)
+    Hosts::by_tls(hosts.iter().map(|host| host.0.as_str()), PLACE)
 }
 
 fn secrets_of(shared: &Shared, grants: &Grants) -> Secrets {
@@ -85,8 +90,19 @@ pub(super) fn verify(
     });
     let secrets = secrets_of(shared, grants);
     let (Some(signature), Some(key)) = (signature, secrets.plain(&rule.secret)) else { return Ok(false) };
+    let mut signed = Vec::with_capacity(body.len() + 64);
+    for part in &rule.over {
+        match (part.as_str(), part.strip_prefix("header:")) {
+            ("body", _) => signed.extend_from_slice(body),
+            (_, Some(name)) => match header(name) {
+                Some(value) => signed.extend_from_slice(value.as_bytes()),
+                None => return Ok(false),
+            },
+            (literal, None) => signed.extend_from_slice(literal.as_bytes()),
+        }
+    }
     let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
-    Ok(hmac::verify(&key, body, &signature).is_ok())
+    Ok(hmac::verify(&key, &signed, &signature).is_ok())
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chela_channel::{
-    Compression, Effect, Event, Header, Open, Request, Response, Standing, Status, Text, WebhookResponse,
+    Effect, Event, Header, Open, Request, Response, Standing, Status, Text, WebhookRequest, WebhookResponse,
 };
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
@@ -40,7 +40,7 @@ impl Actor {
                 let seed = getrandom::u64().unwrap_or(0);
                 self.call = Some(Box::pin(async move {
                     let probation = adapter.is_on_probation();
-                    let outcome = adapter.handle(inputs, seed).await;
+                    let outcome = adapter.handle(inputs, seed, probation).await;
                     (adapter, outcome, probation)
                 }));
             }
@@ -62,11 +62,7 @@ impl Actor {
                     events.push_back(closed(connection, epoch, "it was not open", false));
                 }
             }
-            Effect::Drop { connection, epoch } => {
-                if self.sockets.get(&connection).is_some_and(|socket| socket.epoch == epoch) {
-                    self.sockets.remove(&connection);
-                }
-            }
+            Effect::Drop { connection, epoch } => self.drop_socket(&connection, epoch),
             Effect::Request(request) => self.request(request, events),
             Effect::DropRequests => self.requests.abort_all(),
             Effect::Respond(response) => self.respond(response),
@@ -84,17 +80,11 @@ impl Actor {
                 self.requests.abort_all();
             }
         }
-        let names: Vec<String> = self.sockets.keys().cloned().collect();
-        self.shared.view(&self.name, |view| view.connections = names);
         true
     }
 
     fn open(&mut self, epoch: u64, open: Open, events: &mut VecDeque<Event>) {
         let refused = |said: &str| closed(open.connection.clone(), epoch, said, true);
-        if open.compression == Compression::ZlibStream {
-            events.push_back(refused("this gateway does not unpack zlib streams; open the socket without"));
-            return;
-        }
         let filled = self.fill(&open.url, None).and_then(|url| {
             let (headers, used) = self.headers(&open.headers, "")?;
             self.granted.secrets.may_tell(&[url.used, used].concat(), &url.text)?;
@@ -119,6 +109,8 @@ impl Actor {
             epoch,
             url,
             headers,
+            compression: open.compression,
+            bytes_max: self.granted.frame_bytes(),
             hosts: self.granted.hosts.clone(),
             secrets: self.granted.secrets.clone(),
             events: self.events.clone(),
@@ -161,18 +153,18 @@ impl Actor {
             Ok(filled) => filled,
             Err(unfilled) => {
                 let said = self.unfilled("request", unfilled, events);
-                events.push_back(Event::Response(Response::failed(id, said, true)));
+                events.push_back(Event::Response(Response::unsent(id, said, true)));
                 return;
             }
         };
         let (Some(caller), Ok(method)) = (self.granted.caller.clone(), method.parse()) else {
-            events.push_back(Event::Response(Response::failed(id, "it cannot be made".into(), true)));
+            events.push_back(Event::Response(Response::unsent(id, "it cannot be made".into(), true)));
             return;
         };
         if !self.granted.hosts.allows(&url) {
             let said = format!("a request to {} is not granted", host_of(&url));
             self.denied("host", &said);
-            events.push_back(Event::Response(Response::failed(id, said, true)));
+            events.push_back(Event::Response(Response::unsent(id, said, true)));
             return;
         }
         let (limits, secrets, told) =
@@ -192,13 +184,15 @@ impl Actor {
                     body: secrets.scrub(answered.body.to_vec()),
                     error: String::new(),
                     refused: false,
+                    sent: true,
                 },
                 Err(error) => {
                     let said = secrets.scrub_text(&error.to_string());
                     if error.is_refusal() {
                         shared.refuse(&name, "request", &said, json!({}));
                     }
-                    Response::failed(id, said, error.is_refusal())
+                    let sent = error.may_be_done();
+                    Response { sent, ..Response::unsent(id, said, error.is_refusal()) }
                 }
             };
             // The adapter may be gone; then nobody waits for it.
@@ -207,7 +201,10 @@ impl Actor {
     }
 
     fn respond(&mut self, response: WebhookResponse) {
-        let Some(answer) = self.webhooks.remove(&response.id) else { return };
+        let Some((answer, path)) = self.webhooks.remove(&response.id) else { return };
+        if response.status >= 400 {
+            self.refused_call(&path, &format!("the adapter answered {}", response.status));
+        }
         // No secret may leave by this door: whoever calls may be anybody.
         let plain = |text: &Text| self.granted.secrets.fill(text, None).ok().filter(|filled| filled.used.is_empty());
         let headers =
@@ -219,6 +216,19 @@ impl Actor {
         };
         // Whoever called may have gone.
         let _ = answer.send(hooked);
+    }
+
+    /// Whether a call should be signed and is not.
+    pub(super) fn lacks_signature(&self, request: &WebhookRequest) -> bool {
+        let settings = self.shared.options.settings.current();
+        let webhooks = settings.config.channels.get(&self.name).map(|channel| &channel.grants.webhooks);
+        let rule = webhooks.and_then(|webhooks| webhooks.get(&request.path)?.verify.as_ref());
+        rule.is_some() && !request.verified
+    }
+
+    pub(super) fn refused_call(&mut self, path: &str, why: &str) {
+        self.shared.count(&self.name, "calls-refused");
+        self.tell_refused("webhook", &format!("a call of {path:?} was refused: {why}"));
     }
 
     fn show(&mut self, status: Status) {
@@ -304,8 +314,9 @@ fn closed(connection: String, epoch: u64, said: &str, refused: bool) -> chela_ch
     Event::Closed { connection, epoch, code: 0, reason: said.to_owned(), refused }
 }
 
-/// The host of an address, which is all of it that is told.
+/// The scheme and the host of an address, which is all of it that is told.
 fn host_of(url: &str) -> String {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split(['/', '?', '#']).next().unwrap_or_default().chars().take(200).collect()
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    [scheme, "://", host].concat().trim_start_matches("://").chars().take(200).collect()
 }

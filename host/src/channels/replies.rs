@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::routing::mentioned;
 use super::store::{self, Posted, Reply};
-use super::{Ask, Error, Shared, message};
+use super::{Ask, Error, Shared, message, shown};
 use crate::config::{Agent, AgentRole};
 use crate::jobs::{self, Outgoing};
 use crate::journal::Transaction;
@@ -21,34 +21,49 @@ use crate::sessions::{Ended, Follow, News, Progress, Status};
 const SILENT: [&str; 2] = ["NO_REPLY", "REPLY_SKIP"];
 const SAID_CHARS: usize = 500;
 
-/// Follows runs and jobs until `stop`; first what ended before this life of the gateway.
+/// Ends of runs that are taken up at once, in one transaction.
+const AT_ONCE: usize = 64;
+/// What found no room is tried again so often.
+const AGAIN: Duration = Duration::from_secs(5);
+/// Announcements that may wait for their channel; further ones do so on record until the next start.
+const WAITING_MAX: usize = 10_000;
+
+/// Follows runs, jobs and questions until `stop`; first what ended before this life of the gateway.
 pub(super) async fn follow(shared: Arc<Shared>, of_jobs: Vec<Outgoing>, stop: CancellationToken) {
     let mut news = shared.options.sessions.follow();
     let mut posts = shared.options.jobs.posts();
+    let mut questions = shared.options.bus.subscribe("human_query.");
+    let clock = shared.options.clock.clone();
     let work = async {
+        let mut waiting = Waiting::default();
         for outgoing in of_jobs {
-            announce(&shared, outgoing).await;
+            waiting.announce(&shared, outgoing).await;
         }
-        look_at_all(&shared).await;
+        waiting.replies |= look_at_all(&shared).await;
+        shown::sweep(&shared).await;
         loop {
             tokio::select! {
-                told = news.next() => match told {
-                    Follow::News(News::Started { run, .. }) => typing(&shared, &run, true).await,
-                    Follow::News(News::Ended { run, ended, .. }) => {
-                        typing(&shared, &run, false).await;
-                        ended_with(&shared, &run, &ended).await;
+                told = news.next() => {
+                    let ready = std::iter::once(told).chain(std::iter::from_fn(|| news.ready())).take(AT_ONCE);
+                    let told: Vec<Follow> = ready.collect();
+                    if told.iter().any(|told| matches!(told, Follow::Closed)) {
+                        return;
                     }
-                    Follow::News(News::Accepted { .. }) => {}
-                    Follow::Missed => look_at_all(&shared).await,
-                    Follow::Closed => return,
-                },
+                    waiting.replies |= take_up(&shared, told).await;
+                }
                 post = posts.recv() => match post {
-                    Ok(outgoing) => announce(&shared, outgoing).await,
+                    Ok(outgoing) => waiting.announce(&shared, outgoing).await,
                     Err(RecvError::Lagged(missed)) => {
                         tracing::warn!(missed, "announcements wait in the outbox until the next start");
                     }
                     Err(RecvError::Closed) => return,
                 },
+                told = questions.next() => match told {
+                    Some(_) => shown::sweep(&shared).await,
+                    None => return,
+                },
+                () = shared.look_at_shown.notified() => shown::sweep(&shared).await,
+                () = clock.sleep(waiting.rest(clock.elapsed())), if !waiting.is_over() => waiting.again(&shared).await,
             }
         }
     };
@@ -58,18 +73,79 @@ pub(super) async fn follow(shared: Arc<Shared>, of_jobs: Vec<Outgoing>, stop: Ca
     }
 }
 
-/// Runs that ended while nobody looked.
-async fn look_at_all(shared: &Shared) {
+/// What found no room in its channel, or no channel.
+#[derive(Default)]
+struct Waiting {
+    replies: bool,
+    announcements: Vec<Outgoing>,
+    /// Since when, or since the last try.
+    since: Option<Duration>,
+}
+
+impl Waiting {
+    fn is_over(&self) -> bool {
+        !self.replies && self.announcements.is_empty()
+    }
+
+    /// Until the next try.
+    fn rest(&mut self, now: Duration) -> Duration {
+        (*self.since.get_or_insert(now) + AGAIN).saturating_sub(now)
+    }
+
+    async fn announce(&mut self, shared: &Shared, outgoing: Outgoing) {
+        if !announce(shared, &outgoing).await && self.announcements.len() < WAITING_MAX {
+            self.announcements.push(outgoing);
+        }
+    }
+
+    async fn again(&mut self, shared: &Shared) {
+        self.since = None;
+        self.replies = look_at_all(shared).await;
+        for outgoing in std::mem::take(&mut self.announcements) {
+            self.announce(shared, outgoing).await;
+        }
+    }
+}
+
+/// Takes up what happened, ends of runs in one transaction; true when some have to wait.
+async fn take_up(shared: &Shared, told: Vec<Follow>) -> bool {
+    let (mut ended, mut missed) = (Vec::new(), false);
+    for told in told {
+        match told {
+            Follow::News(News::Started { run, .. }) => typing(shared, &run, true),
+            Follow::News(News::Ended { run, ended: with, .. }) => {
+                typing(shared, &run, false);
+                ended.push((run.to_string(), with));
+            }
+            Follow::News(News::Accepted { .. }) | Follow::Closed => {}
+            Follow::Missed => missed = true,
+        }
+    }
+    let waits = ended_with(shared, ended).await;
+    if missed { look_at_all(shared).await } else { waits }
+}
+
+/// Runs that ended while nobody looked; true when some have to wait.
+async fn look_at_all(shared: &Shared) -> bool {
     let runs: Vec<String> = shared.state().replies.keys().cloned().collect();
+    let (mut over, mut waits) = (Vec::new(), false);
     for run in runs {
         match shared.options.sessions.progress(&run).await {
-            Ok(Some(Progress::Ended(ended))) => ended_with(shared, &run, &ended).await,
+            Ok(Some(Progress::Ended(ended))) => over.push((run, ended)),
             Ok(Some(_)) => {}
             // Its result is not kept any more.
             Ok(None) => give_up(shared, &run).await,
-            Err(error) => tracing::warn!(run, error = &error as &dyn std::error::Error, "a reply waits"),
+            Err(error) => {
+                tracing::warn!(run, error = &error as &dyn std::error::Error, "a reply waits");
+                waits = true;
+            }
         }
     }
+    let mut over = over.into_iter().peekable();
+    while over.peek().is_some() {
+        waits |= ended_with(shared, over.by_ref().take(AT_ONCE).collect()).await;
+    }
+    waits
 }
 
 pub(super) async fn give_up(shared: &Shared, run: &str) {
@@ -82,21 +158,64 @@ pub(super) async fn give_up(shared: &Shared, run: &str) {
     }
 }
 
-async fn typing(shared: &Shared, run: &str, typing: bool) {
+fn typing(shared: &Shared, run: &str, typing: bool) {
     let state = shared.state();
-    let Some(Reply { channel, target, .. }) = state.replies.get(run).cloned() else { return };
-    let running = state.running.get(&channel).cloned();
-    drop(state);
-    if let Some(running) = running {
+    let Some(Reply { channel, target, .. }) = state.replies.get(run) else { return };
+    if let Some(running) = state.running.get(channel) {
         // A sign that comes late is of no use.
-        let _ = running.asks.try_send(Ask::Typing { target, typing });
+        let _ = running.asks.try_send(Ask::Typing { target: target.clone(), typing });
     }
 }
 
-/// What a run said goes to where it was asked.
-async fn ended_with(shared: &Shared, run: &str, ended: &Ended) {
-    let Some(reply) = shared.state().replies.get(run).cloned() else { return };
-    let text = match ended.status {
+/// What runs said goes to where it was asked, all in one transaction; true when some have to wait.
+async fn ended_with(shared: &Shared, ended: Vec<(String, Arc<Ended>)>) -> bool {
+    let (mut posts, mut transaction, mut waits) = (Vec::new(), Transaction::default(), false);
+    let mut over = Vec::new();
+    for (run, ended) in ended {
+        let Some(reply) = shared.state().replies.get(&run).cloned() else { continue };
+        let text = words_of(&ended);
+        if text.trim().is_empty() {
+            give_up(shared, &run).await;
+            continue;
+        }
+        if let Err(error) = shared.room(&reply.channel) {
+            unposted(shared, &reply.channel, &error);
+            waits = true;
+            continue;
+        }
+        if ended.status == Status::Ok {
+            route_on(shared, &run, &reply, &text).await;
+        }
+        let question = question_of(shared, &run, &reply.session).await;
+        if let Err(error) = store::drop_reply(&mut transaction, &run) {
+            unposted(shared, &reply.channel, &error.into());
+            continue;
+        }
+        let Reply { channel, target, reply_to, .. } = reply;
+        let outbound = Outbound { question, ..message(run.clone(), target, text, reply_to) };
+        posts.push(Posted { channel, outbound, at: shared.now() });
+        over.push(run);
+    }
+    if posts.is_empty() {
+        return waits;
+    }
+    let channel = posts[0].channel.clone();
+    match shared.post_all(posts, transaction).await {
+        Ok(()) => {
+            let mut state = shared.state();
+            over.iter().for_each(|run| drop(state.replies.remove(run)));
+            waits
+        }
+        Err(error) => {
+            unposted(shared, &channel, &error);
+            true
+        }
+    }
+}
+
+/// What people hear of a run that has ended; nothing where they are to hear nothing.
+fn words_of(ended: &Ended) -> String {
+    match ended.status {
         Status::Ok if SILENT.contains(&ended.reply.trim()) => String::new(),
         Status::Ok => ended.reply.clone(),
         Status::Aborted => String::new(),
@@ -105,25 +224,6 @@ async fn ended_with(shared: &Shared, run: &str, ended: &Ended) {
             let said: String = ended.error.as_deref().unwrap_or("it failed").chars().take(SAID_CHARS).collect();
             format!("This did not work: {said}")
         }
-    };
-    if text.trim().is_empty() {
-        give_up(shared, run).await;
-        return;
-    }
-    if ended.status == Status::Ok {
-        route_on(shared, run, &reply, &text).await;
-    }
-    let Reply { channel, target, reply_to, session, .. } = reply;
-    let mut transaction = Transaction::default();
-    let question = question_of(shared, run, &session).await;
-    let outbound = Outbound { question, ..message(run.to_owned(), target, text, reply_to) };
-    let posted = match store::drop_reply(&mut transaction, run) {
-        Ok(()) => shared.post(Posted { channel: channel.clone(), outbound, at: shared.now() }, transaction).await,
-        Err(error) => Err(error.into()),
-    };
-    match posted {
-        Ok(()) => drop(shared.state().replies.remove(run)),
-        Err(error) => unposted(shared, &channel, &error),
     }
 }
 
@@ -165,8 +265,8 @@ async fn route_on(shared: &Shared, run: &str, reply: &Reply, text: &str) {
     }
 }
 
-/// What a job tells people.
-async fn announce(shared: &Shared, outgoing: Outgoing) {
+/// What a job tells people; false when it has to wait for its channel, or for room there.
+async fn announce(shared: &Shared, outgoing: &Outgoing) -> bool {
     let Place { channel, place, thread } = outgoing.to.clone();
     let target = match thread {
         Some(thread) => format!("{place}:thread:{thread}"),
@@ -174,9 +274,8 @@ async fn announce(shared: &Shared, outgoing: Outgoing) {
     };
     let known = shared.options.plugins.channels().iter().any(|(name, _)| *name == channel);
     if !known {
-        // It waits in the outbox until there is such a channel.
         tracing::debug!(channel, "an announcement waits for its channel");
-        return;
+        return false;
     }
     let mut transaction = Transaction::default();
     let outbound = message(format!("job:{}", outgoing.id()), target, outgoing.text.clone(), String::new());
@@ -184,9 +283,7 @@ async fn announce(shared: &Shared, outgoing: Outgoing) {
         Ok(()) => shared.post(Posted { channel: channel.clone(), outbound, at: shared.now() }, transaction).await,
         Err(error) => Err(error.into()),
     };
-    if let Err(error) = posted {
-        unposted(shared, &channel, &error);
-    }
+    posted.inspect_err(|error| unposted(shared, &channel, error)).is_ok()
 }
 
 fn unposted(shared: &Shared, channel: &str, error: &Error) {

@@ -1,10 +1,11 @@
 //! Sockets of adapters: each a task that reads as fast as its adapter takes it, and writes what it is given.
+//! Keeps true: a socket whose other side is gone without a word is noticed and ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use chela_channel::Event;
+use chela_channel::{Compression, Event};
 use futures_util::stream::SplitStream;
 use futures_util::{SinkExt, StreamExt};
 use hyper::header::HeaderMap;
@@ -15,22 +16,32 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::secrets::Secrets;
+use super::unpack::{Unpacked, Unpacker};
 use crate::egress::{self, Hosts};
 
 /// Frames that wait to be sent; a peer that reads none of so many is let go.
 const OUT_MAX: usize = 256;
-/// The largest message that is taken.
-const IN_BYTES_MAX: usize = 1 << 20;
 /// After a close frame the other side has so long to say its own.
 const GOODBYE: Duration = Duration::from_secs(3);
 /// No code came: the connection broke.
 const NO_CODE: u16 = 0;
 const TOO_LARGE: u16 = 1009;
+const NOT_WHOLE: u16 = 1007;
 
 enum Out {
     Frame(String),
+    Ping,
     Close(u16),
 }
+
+/// Of a socket from which nothing comes a sign of life is asked for, and then it is let go. Real time: it is the network's.
+#[derive(Clone, Copy)]
+struct Patience {
+    ask_after: Duration,
+    end_after: Duration,
+}
+
+const PATIENCE: Patience = Patience { ask_after: Duration::from_secs(30), end_after: Duration::from_secs(75) };
 
 /// A socket's task; dropped, the socket is dropped without a close frame.
 pub(super) struct Socket {
@@ -57,6 +68,9 @@ pub(super) struct Opening {
     pub(super) epoch: u64,
     pub(super) url: String,
     pub(super) headers: HeaderMap,
+    pub(super) compression: Compression,
+    /// The largest message that is taken.
+    pub(super) bytes_max: usize,
     pub(super) hosts: Arc<Hosts>,
     pub(super) secrets: Arc<Secrets>,
     pub(super) events: mpsc::Sender<Event>,
@@ -66,7 +80,8 @@ impl Socket {
     pub(super) fn open(opening: Opening) -> Self {
         let (out, frames) = mpsc::channel(OUT_MAX);
         let (epoch, url) = (opening.epoch, opening.url.clone());
-        Self { epoch, url, out, task: tokio::spawn(live(opening, frames)), closing: AtomicBool::new(false) }
+        let task = tokio::spawn(live(opening, out.clone(), frames, PATIENCE));
+        Self { epoch, url, out, task, closing: AtomicBool::new(false) }
     }
 
     /// False when the other side does not read.
@@ -81,17 +96,20 @@ impl Socket {
     }
 }
 
-async fn live(opening: Opening, frames: mpsc::Receiver<Out>) {
-    let Opening { connection, epoch, url, headers, hosts, secrets, events } = opening;
-    let (code, reason, refused) = match egress::connect(&hosts, &url, headers, IN_BYTES_MAX).await {
+async fn live(opening: Opening, out: mpsc::Sender<Out>, frames: mpsc::Receiver<Out>, patience: Patience) {
+    let Opening { connection, epoch, url, headers, compression, bytes_max, hosts, secrets, events } = opening;
+    let (code, reason, refused) = match egress::connect(&hosts, &url, headers, bytes_max).await {
         Err(error) => (NO_CODE, secrets.scrub_text(&error.to_string()), error.is_refusal()),
         Ok(socket) => {
             if events.send(Event::Opened { connection: connection.clone(), epoch }).await.is_err() {
                 return;
             }
             let (write, read) = socket.split();
+            let unpacker = (compression == Compression::ZlibStream).then(|| Unpacker::new(bytes_max));
+            let mut hearing =
+                Hearing { read, connection: connection.clone(), epoch, unpacker, secrets: &secrets, out, patience };
             let (code, reason) = tokio::select! {
-                ended = hear(read, &connection, epoch, &secrets, &events) => ended,
+                ended = hearing.run(&events) => ended,
                 ended = say(write, frames) => ended,
             };
             (code, secrets.scrub_text(&reason), false)
@@ -101,34 +119,75 @@ async fn live(opening: Opening, frames: mpsc::Receiver<Out>) {
     let _ = events.send(Event::Closed { connection, epoch, code, reason, refused }).await;
 }
 
-/// Reads until the end. While the adapter takes nothing, nothing is read.
-async fn hear(
-    mut read: SplitStream<egress::Socket>,
-    connection: &str,
+/// The reading half of a socket.
+struct Hearing<'a> {
+    read: SplitStream<egress::Socket>,
+    connection: String,
     epoch: u64,
-    secrets: &Secrets,
-    events: &mpsc::Sender<Event>,
-) -> (u16, String) {
-    loop {
-        let connection = connection.to_owned();
-        let event = match read.next().await {
-            None => return (NO_CODE, "the connection ended".into()),
-            Some(Err(Broken::Capacity(CapacityError::MessageTooLong { size, max_size }))) => {
-                return (TOO_LARGE, format!("a message of {size} bytes, and {max_size} are taken"));
+    unpacker: Option<Unpacker>,
+    secrets: &'a Secrets,
+    out: mpsc::Sender<Out>,
+    patience: Patience,
+}
+
+impl Hearing<'_> {
+    /// Reads until the end. While the adapter takes nothing, nothing is read.
+    async fn run(&mut self, events: &mpsc::Sender<Event>) -> (u16, String) {
+        loop {
+            let message = match self.next().await {
+                Ok(message) => message,
+                Err(silence) => return (NO_CODE, format!("nothing was heard for {} s", silence.as_secs())),
+            };
+            let event = match message {
+                None => return (NO_CODE, "the connection ended".into()),
+                Some(Err(Broken::Capacity(CapacityError::MessageTooLong { size, max_size }))) => {
+                    return (TOO_LARGE, format!("a message of {size} bytes, and {max_size} are taken"));
+                }
+                Some(Err(error)) => return (NO_CODE, egress::chain(&error)),
+                Some(Ok(Message::Text(text))) => self.text(text.as_str()),
+                Some(Ok(Message::Binary(bytes))) => match self.binary(bytes.to_vec()) {
+                    Ok(Some(event)) => event,
+                    Ok(None) => continue,
+                    Err(ended) => return ended,
+                },
+                Some(Ok(Message::Close(frame))) => {
+                    let said = frame.map(|frame| (frame.code.into(), frame.reason.as_str().to_owned()));
+                    return said.unwrap_or((1005, String::new()));
+                }
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
+            };
+            if events.send(event).await.is_err() {
+                return (NO_CODE, "nobody listens".into());
             }
-            Some(Err(error)) => return (NO_CODE, egress::chain(&error)),
-            Some(Ok(Message::Text(text))) => Event::Text { connection, epoch, data: secrets.scrub_text(text.as_str()) },
-            Some(Ok(Message::Binary(bytes))) => {
-                Event::Binary { connection, epoch, data: secrets.scrub(bytes.to_vec()) }
-            }
-            Some(Ok(Message::Close(frame))) => {
-                let said = frame.map(|frame| (frame.code.into(), frame.reason.as_str().to_owned()));
-                return said.unwrap_or((1005, String::new()));
-            }
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
+        }
+    }
+
+    /// What comes next, or how long nothing did. Only while it is read for: a busy adapter is no silence.
+    async fn next(&mut self) -> Result<Option<Result<Message, Broken>>, Duration> {
+        let Patience { ask_after, end_after } = self.patience;
+        let from = tokio::time::Instant::now();
+        if let Ok(message) = tokio::time::timeout_at(from + ask_after, self.read.next()).await {
+            return Ok(message);
+        }
+        // Where so much waits to be sent, what is sent asks as well.
+        let _ = self.out.try_send(Out::Ping);
+        tokio::time::timeout_at(from + end_after, self.read.next()).await.map_err(|_| end_after)
+    }
+
+    fn text(&self, text: &str) -> Event {
+        let (connection, epoch) = (self.connection.clone(), self.epoch);
+        Event::Text { connection, epoch, data: self.secrets.scrub_text(text) }
+    }
+
+    fn binary(&mut self, bytes: Vec<u8>) -> Result<Option<Event>, (u16, String)> {
+        let (connection, epoch) = (self.connection.clone(), self.epoch);
+        let Some(unpacker) = &mut self.unpacker else {
+            return Ok(Some(Event::Binary { connection, epoch, data: self.secrets.scrub(bytes) }));
         };
-        if events.send(event).await.is_err() {
-            return (NO_CODE, "nobody listens".into());
+        match unpacker.take(&bytes) {
+            Ok(text) => Ok(text.map(|text| self.text(&text))),
+            Err(Unpacked::TooLarge) => Err((TOO_LARGE, "a packed message is larger than what is taken".into())),
+            Err(Unpacked::Broken) => Err((NOT_WHOLE, "what came is no zlib stream of texts".into())),
         }
     }
 }
@@ -140,6 +199,7 @@ async fn say(
     while let Some(out) = frames.recv().await {
         let sent = match out {
             Out::Frame(text) => write.send(Message::text(text)).await,
+            Out::Ping => write.send(Message::Ping(Default::default())).await,
             Out::Close(code) => {
                 let frame = CloseFrame { code: CloseCode::from(code), reason: "".into() };
                 let closed = write.send(Message::Close(Some(frame))).await;
@@ -155,4 +215,84 @@ async fn say(
         }
     }
     std::future::pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKS: Duration = Duration::from_millis(20);
+
+    /// A socket to a server of one connection, which `serve` plays; what happened on it, to its end.
+    async fn lived<F: Future<Output = ()> + Send>(
+        end_after: Duration,
+        serve: impl FnOnce(tokio_tungstenite::WebSocketStream<tokio::net::TcpStream>) -> F + Send + 'static,
+    ) -> Vec<Event> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let serving = async move {
+            let (stream, _) = listener.accept().await.expect("a connection");
+            serve(tokio_tungstenite::accept_async(stream).await.expect("a socket")).await;
+        };
+        let (events, mut happened) = mpsc::channel(64);
+        let opening = Opening {
+            connection: "main".into(),
+            epoch: 1,
+            url: format!("ws://{address}/"),
+            headers: HeaderMap::new(),
+            compression: Compression::None,
+            bytes_max: 1_000,
+            hosts: Arc::new(Hosts::new(std::iter::once(address.as_str()), "a.list")),
+            secrets: Arc::new(Secrets::default()),
+            events,
+        };
+        let (out, frames) = mpsc::channel(OUT_MAX);
+        let listening = async {
+            let mut all = Vec::new();
+            while let Some(event) = happened.recv().await {
+                all.push(event);
+            }
+            all
+        };
+        let ends = live(opening, out, frames, Patience { ask_after: ASKS, end_after });
+        tokio::select! {
+            (_, all) = async { tokio::join!(ends, listening) } => all,
+            () = serving => panic!("the other side stays"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_socket_whose_other_side_is_gone_without_a_word_is_ended() {
+        let events = lived(Duration::from_millis(100), |socket| async move {
+            // It is there, and neither reads nor says anything.
+            let _held = socket;
+            std::future::pending::<()>().await;
+        })
+        .await;
+        let last = events.last().expect("it has ended");
+        assert!(
+            matches!(last, Event::Closed { code: 0, reason, refused: false, .. } if reason.contains("nothing was heard")),
+            "{last:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn who_answers_pings_is_alive() {
+        let events = lived(Duration::from_secs(30), |mut socket| async move {
+            for _ in 0..5 {
+                // A client that asks is answered by reading on.
+                let asked = socket.next().await.expect("it stays open").expect("a frame");
+                assert!(matches!(asked, Message::Ping(_)), "{asked:?}");
+                socket.flush().await.expect("the answer goes out");
+            }
+            socket.send(Message::text("well")).await.expect("sent");
+            socket.close(None).await.expect("closed");
+            while let Some(Ok(_)) = socket.next().await {}
+            std::future::pending::<()>().await;
+        })
+        .await;
+        let texts: Vec<&Event> = events.iter().filter(|event| matches!(event, Event::Text { .. })).collect();
+        assert_eq!(texts.len(), 1, "{events:?}");
+        assert!(matches!(events.last(), Some(Event::Closed { code: 1005, .. })), "{events:?}");
+    }
 }

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use chela_channel::{Inbound, Outbound, State};
 use serde::{Deserialize, Serialize};
 
+use super::shown::Shown;
 use crate::clock::Timestamp;
 use crate::jobs::{self, Outgoing};
 use crate::journal::{self, Opened, Transaction};
@@ -13,6 +14,7 @@ const STATE: &str = "channel-state";
 const INBOX: &str = "channel-inbox";
 const OUTBOX: &str = "channel-outbox";
 const REPLY: &str = "channel-reply";
+const SHOWN: &str = "channel-question";
 
 /// An adapter's state as it is kept.
 #[derive(Serialize, Deserialize)]
@@ -72,6 +74,7 @@ pub struct Found {
     pub(super) inbox: Vec<Taken>,
     pub(super) outbox: Vec<Posted>,
     pub(super) replies: Vec<Reply>,
+    pub(super) shown: Vec<Shown>,
     pub(super) of_jobs: Vec<Outgoing>,
 }
 
@@ -87,11 +90,13 @@ pub fn read(opened: &Opened) -> Result<Found, journal::Error> {
     let inbox = opened.records(INBOX)?;
     let outbox = opened.records(OUTBOX)?;
     let replies = opened.records(REPLY)?;
+    let shown = opened.records(SHOWN)?;
     Ok(Found {
         states,
         inbox: inbox.iter().map(|record| journal::body(INBOX, record)).collect::<Result<_, _>>()?,
         outbox: outbox.iter().map(|record| journal::body(OUTBOX, record)).collect::<Result<_, _>>()?,
         replies: replies.iter().map(|record| journal::body(REPLY, record)).collect::<Result<_, _>>()?,
+        shown: shown.iter().map(|record| journal::body(SHOWN, record)).collect::<Result<_, _>>()?,
         of_jobs: jobs::outbox(opened)?,
     })
 }
@@ -134,4 +139,12 @@ pub(super) fn put_reply(transaction: &mut Transaction, reply: &Reply) -> Result<
 
 pub(super) fn drop_reply(transaction: &mut Transaction, run: &str) -> Result<(), journal::Error> {
     journal::drop_record(transaction, REPLY, run)
+}
+
+pub(super) fn put_shown(transaction: &mut Transaction, shown: &Shown) -> Result<(), journal::Error> {
+    journal::put(transaction, SHOWN, &shown.id, shown)
+}
+
+pub(super) fn drop_shown(transaction: &mut Transaction, id: &str) -> Result<(), journal::Error> {
+    journal::drop_record(transaction, SHOWN, id)
 }

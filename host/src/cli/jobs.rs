@@ -10,9 +10,16 @@ use crate::clock::{Clock, Timestamp};
 use crate::layout::StateDir;
 
 const MESSAGE_COLUMNS: usize = 48;
-/// What happens to jobs.
-const EVENTS: [&str; 7] =
-    ["job.created", "job.resumed", "job.retried", "job.completed", "job.failed", "job.abandoned", "job.cancelled"];
+/// What happens to jobs, and what they are then.
+const EVENTS: [(&str, &[&str]); 7] = [
+    ("job.created", &["pending", "running"]),
+    ("job.resumed", &["pending", "running"]),
+    ("job.retried", &["pending", "running"]),
+    ("job.completed", &["completed"]),
+    ("job.failed", &["failed"]),
+    ("job.abandoned", &["abandoned"]),
+    ("job.cancelled", &["cancelled"]),
+];
 
 const STATUSES: [&str; 6] = ["pending", "running", "completed", "failed", "abandoned", "cancelled"];
 
@@ -42,8 +49,8 @@ struct List {
     /// Only those that this agent sends or answers
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// Go on with what happens to jobs, until Ctrl-C
-    #[arg(long, short)]
+    /// Go on with what happens to jobs, until Ctrl-C; with --status, with what leads there
+    #[arg(long, short, conflicts_with_all = ["agent", "limit", "cursor"])]
     follow: bool,
     /// How many, at most 500 [default: 50]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
@@ -56,7 +63,7 @@ struct List {
 impl Jobs {
     pub(super) fn run(&self, dir: &StateDir, output: Output) -> anyhow::Result<()> {
         match &self.about {
-            None if self.list.follow => Events::followed(&EVENTS).run(dir, output),
+            None if self.list.follow => Events::followed(&self.list.events()).run(dir, output),
             None => self.list.run(dir, output),
             Some(About::Show { id }) => show(dir, output, "jobs.get", id, "a job"),
             Some(About::Cancel { id }) => show(dir, output, "jobs.cancel", id, "cancelled"),
@@ -66,6 +73,15 @@ impl Jobs {
 }
 
 impl List {
+    /// The types of events that tell of what is asked for.
+    fn events(&self) -> Vec<&'static str> {
+        let wanted = |leads_to: &[&str]| {
+            self.status.is_empty()
+                || leads_to.iter().any(|to| self.status.iter().any(|asked| asked.eq_ignore_ascii_case(to)))
+        };
+        EVENTS.iter().filter(|(_, leads_to)| wanted(leads_to)).map(|(kind, _)| *kind).collect()
+    }
+
     fn run(&self, dir: &StateDir, output: Output) -> anyhow::Result<()> {
         let mut params = json!({ "limit": self.limit, "agentId": self.agent, "cursor": self.cursor });
         if !self.status.is_empty() {

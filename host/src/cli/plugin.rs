@@ -21,9 +21,10 @@ use serde_json::{Map, Value, json};
 use super::Output;
 use super::exit::WrongArgument;
 use super::output::table;
-use crate::config::{self, PluginLimits};
+use crate::config::{self, ChannelLimits, PluginLimits};
 use crate::layout::StateDir;
 use crate::plugins::{self, Workbench};
+use crate::policy::World;
 
 /// An input larger than this is refused unread.
 const INPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -97,7 +98,7 @@ pub(super) struct Try {
     /// `builtin:NAME`, a component or a script
     #[arg(value_parser = argument::source)]
     source: String,
-    /// `roles`, `categories`, `before-tool-call`, `instructions` or `next`
+    /// `roles`, `categories`, `before-tool-call`, `instructions`, `next`, or `handle` of a channel
     #[arg(value_parser = argument::export)]
     export: String,
     /// A JSON file with the input; `-` is standard input
@@ -221,7 +222,11 @@ impl Try {
         let config = self.config.as_deref().map(|path| read_config("--config", path)).transpose()?.unwrap_or_default();
         let world = plugins::EXPORTS.iter().find(|(name, _)| *name == self.export).map(|(_, world)| world.as_str());
         let (source, config) = project::resolved(&self.source, config, world)?;
-        let limits = PluginLimits { memory_mb: self.memory, ..PluginLimits::default() };
+        let default = match world == Some(World::Channel.as_str()) {
+            true => ChannelLimits::default().into(),
+            false => PluginLimits::default(),
+        };
+        let limits = PluginLimits { memory_mb: self.memory, ..default };
         let (bench, _temporary) = workbench(dir)?;
         let (answer, lines) =
             bench.call(&source, &self.export, input, config, limits).map_err(|error| match error {

@@ -258,7 +258,7 @@ pub(super) fn start_logging(log: &Log) -> LogLevel {
     LogLevel(handle)
 }
 
-/// `CHELA_LOG` (such as `debug` or `chela::edge=trace`) wins over the configuration.
+/// `CHELA_LOG` (such as `debug`, `chela::edge=trace` or `chela_plugins=debug`) wins over the configuration.
 fn filter(log: &Log) -> EnvFilter {
     match std::env::var("CHELA_LOG") {
         Ok(directives) if !directives.is_empty() => EnvFilter::new(directives),

@@ -25,6 +25,8 @@ enum What {
     Show(talks::Show),
     /// Begin a conversation anew: no prompt has what was said before, and the transcript keeps it
     Reset(talks::Reset),
+    /// Sum a conversation up now: prompts begin with the summary, and the transcript keeps everything
+    Compact(talks::Compact),
     /// Take a conversation off the list; its transcript is archived
     Delete(talks::Delete),
     /// List work sessions, the latest activity first; or look at one
@@ -43,6 +45,7 @@ impl Sessions {
             Some(What::List(list)) => list.run(dir, output),
             Some(What::Show(show)) => show.run(dir, output),
             Some(What::Reset(reset)) => reset.run(dir, output),
+            Some(What::Compact(compact)) => compact.run(dir, output),
             Some(What::Delete(delete)) => delete.run(dir, output),
             Some(What::Work(work)) => work.run(dir, output),
         }

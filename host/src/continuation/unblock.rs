@@ -10,7 +10,7 @@ use crate::journal::Transaction;
 use crate::policy::{Action, Blocker, Counters, Layer, NextInput};
 use crate::session_key::SessionKey;
 use crate::sessions::Asked;
-use crate::tasks::View;
+use crate::tasks::{self, Unblock, View};
 use crate::tools;
 
 /// Helpers of one task that are asked.
@@ -21,6 +21,15 @@ const WORDS_MAX: usize = 500;
 impl Shared {
     pub(super) async fn unblock(self: Arc<Self>, agent: AgentId, task: String, stage: Stage) {
         let Some(view) = self.options.tasks.open_for(&agent, &task) else { return };
+        let counted = match stage {
+            Stage::Request(nth) => Unblock::Request(nth),
+            Stage::Escalate => Unblock::Escalate,
+            Stage::Fail => Unblock::Fail,
+        };
+        // An earlier one took so long that the next look came before it was counted.
+        if Unblock::next(&view.task.blocked.clone().unwrap_or_default()) != counted {
+            return;
+        }
         let prompts = match stage {
             Stage::Request(nth) => self.requests(&agent, &view, nth).await,
             Stage::Escalate => self.escalation(&agent, &view).into_iter().collect(),
@@ -35,12 +44,14 @@ impl Shared {
             tracing::warn!(task, error = &error as &dyn std::error::Error, "nobody could be asked to unblock a task");
             return;
         }
-        if let Err(error) = self.options.tasks.request_unblock(agent, task.clone()).await {
-            tracing::warn!(
+        match self.options.tasks.request_unblock(agent, task.clone(), counted).await {
+            // Counted, now or by another; or somebody has moved the task meanwhile.
+            Ok(()) | Err(tasks::Error::Refused(_)) => {}
+            Err(error) => tracing::warn!(
                 task,
                 error = &error as &dyn std::error::Error,
                 "a request to unblock a task is not counted"
-            );
+            ),
         }
     }
 
@@ -101,7 +112,7 @@ impl Shared {
             let (answered, _) = self.options.plugins.next(input, &about).await;
             // No answer of a component is the gateway's own plain prompt: whoever waits for help has waited long enough.
             if let Action::Send { prompt } = answered.answer {
-                prompts.push(Self::prompt(format!("unblock:{}:{nth}:{helper}", view.id), session, prompt));
+                prompts.push(Self::prompt(format!("{}:{nth}:{helper}", key_of(view)), session, prompt));
             }
         }
         prompts
@@ -125,6 +136,12 @@ impl Shared {
             short(&blocked.reason),
             blocked.requests,
         );
-        Some(Self::prompt(format!("unblock:{}:person", view.id), session, text))
+        Some(Self::prompt(format!("{}:person", key_of(view)), session, text))
     }
+}
+
+/// What the keys of a stage's prompts begin with: the same until the stage is counted, and another one when the task is blocked anew.
+fn key_of(view: &View) -> String {
+    let mark = blake3::hash(view.task.last_activity.as_bytes()).to_hex();
+    format!("unblock:{}:{}", view.id, &mark[..8])
 }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::keys::agent_of;
 use super::table::{Caller, change};
-use super::{Access, Context, ErrorShape, Refusal, Routes, body};
+use super::{Access, Context, ErrorShape, Refusal, Routes, body, humans};
 use crate::edge::frame::ErrorCode;
 use crate::feed::{Heard, Listener};
 use crate::id::{self, AgentId};
@@ -23,6 +23,7 @@ use crate::scope::Scope;
 use crate::session_key::SessionKey;
 use crate::sessions::{Asked, Ended, Status};
 
+const METHOD: &str = "v1.chat.completions";
 /// Of a conversation that a client repeats, no more than this is told again.
 const TOLD_CHARS_MAX: usize = 64_000;
 /// Pieces that may wait for a client that reads slowly.
@@ -120,9 +121,10 @@ async fn complete(context: &Context, caller: &Caller, bytes: &[u8]) -> Result<Ht
     let agent = agent_of(context, (!name.is_empty()).then_some(name))?;
     let message = message_of(context, &agent, &asked)?;
     let (run, listener) = (message.key.clone(), context.feed.listen());
-    let sessions = context.sessions.clone();
-    let accepting = async move { Ok(sessions.accept(message).await?) };
-    change(context, caller, "v1.chat.completions", accepting).await?;
+    // In a session that goes on, what a person writes may be the answer to what was asked there.
+    let (accepts, who) = (context.clone(), caller.clone());
+    let accepting = async move { Ok(humans::accept(&accepts, &who, message).await?.0) };
+    change(context, caller, METHOD, accepting).await?;
     let about = About { id: format!("chatcmpl-{run}"), created: context.clock.now().0 / 1_000, model: asked.model };
     if asked.user.is_none() {
         forget_later(context, &agent, &run);
@@ -187,7 +189,7 @@ fn message_of(context: &Context, agent: &AgentId, asked: &Completion) -> Result<
     instructions.retain(|text| !text.is_empty());
     Ok(Asked {
         instructions: (!instructions.is_empty()).then(|| instructions.join("\n\n")),
-        ..Asked::new(key, "v1.chat.completions", session, asked.messages[last].text())
+        ..Asked::new(key, METHOD, session, asked.messages[last].text())
     })
 }
 

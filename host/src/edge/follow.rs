@@ -14,10 +14,12 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
+use super::guard::token_lost;
 use super::params::bad;
 use super::{Context, Phase, Refusal, upgrade};
 use crate::clock::Timestamp;
 use crate::monitor::{Followed, Told, seq_of_cursor};
+use crate::settings::Principal;
 
 /// Events that are sent before the follower must have shown that it reads.
 const WINDOW: usize = 1_024;
@@ -45,6 +47,8 @@ pub(super) async fn follow(
     upgrade::within_limit(&context)?;
     let upgraded = hyper::upgrade::on(&mut request);
     let followed = context.monitor.follow(since);
+    let holder = request.extensions().get::<Principal>().map(|principal| principal.name.clone());
+    let settings = context.settings.current();
     let sockets = context.sockets.clone();
     sockets.spawn(async move {
         let Ok(upgraded) = upgraded.await else { return };
@@ -52,7 +56,8 @@ pub(super) async fn follow(
             .max_message_size(Some(INBOUND_BYTES_MAX))
             .max_frame_size(Some(INBOUND_BYTES_MAX));
         let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(limits)).await;
-        Follower { socket, followed, sent: 0, acknowledged: 0 }.run(&context).await;
+        let lost = token_lost(&context, &settings, holder.as_deref());
+        Follower { socket, followed, sent: 0, acknowledged: 0 }.run(&context, lost).await;
     });
     Ok(accepted)
 }
@@ -83,12 +88,17 @@ enum End {
     Gone,
     Slow,
     Stopping,
+    TokenLost,
     Failed(String),
 }
 
 impl Follower {
-    async fn run(mut self, context: &Context) {
-        let end = self.tell(context).await;
+    /// Tells until there is a reason to end, such as that its token is `lost`.
+    async fn run(mut self, context: &Context, lost: impl Future<Output = ()>) {
+        let end = tokio::select! {
+            end = self.tell(context) => end,
+            () = lost => End::TokenLost,
+        };
         let (code, reason) = match &end {
             End::Gone => return,
             End::Slow => {
@@ -99,6 +109,7 @@ impl Follower {
                     format!("too slow: {} events behind; reconnect with since={seq}", self.followed.behind()),
                 )
             }
+            End::TokenLost => (CloseCode::Policy, "the token of this follower is another one now; connect anew".into()),
             End::Stopping => (CloseCode::Restart, "the gateway stops; reconnect".into()),
             End::Failed(said) => (CloseCode::Error, said.chars().take(100).collect()),
         };

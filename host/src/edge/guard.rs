@@ -182,6 +182,16 @@ pub(super) fn authenticate(context: &Context, settings: &Settings, request: &Req
     check_token(&settings.tokens, wrong, token, client_of(request), context.clock.elapsed())
 }
 
+/// Completes when `holder` has another token than in `before`, another scope, or none; never for whoever came without one.
+pub(super) async fn token_lost(context: &Context, before: &Settings, holder: Option<&str>) {
+    let mut settings = context.settings.subscribe();
+    let keeps = |now: &Settings| holder.is_none_or(|holder| now.tokens.keeps(&before.tokens, holder));
+    if settings.wait_for(|now| !keeps(now)).await.is_err() {
+        // Nothing changes any more: the gateway stops, and says so itself.
+        std::future::pending::<()>().await;
+    }
+}
+
 /// Whose token this is, for a form.
 pub(super) fn check_presented(context: &Context, token: &[u8], client: Client) -> Result<Principal, Refusal> {
     let settings = context.settings.current();

@@ -2,9 +2,13 @@
 
 mod actions;
 mod form;
+mod further;
+mod lists;
 mod live;
 mod look;
+mod operate;
 mod pages;
+mod sent;
 mod signin;
 
 use axum::http::request::Parts;
@@ -32,6 +36,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
     const HUB: &[Port] = &[Port::Hub];
     const READ: Access = Access::Page(Scope::Read);
     const WRITE: Access = Access::Page(Scope::Write);
+    const ADMIN: Access = Access::Page(Scope::Admin);
     routes
         .get("/", READ, HUB, pages::overview)
         .get("/conversations", READ, HUB, pages::conversations)
@@ -41,6 +46,17 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get("/questions", READ, HUB, pages::questions)
         .get("/chat", READ, HUB, pages::chat)
         .get("/agents/{id}", READ, HUB, pages::agent)
+        .get("/events", READ, HUB, further::events)
+        .get("/jobs", READ, HUB, further::jobs)
+        .get("/jobs/{id}", READ, HUB, further::job)
+        .get("/plugins", READ, HUB, further::plugins)
+        .get("/plugins/{slot}", READ, HUB, further::slot)
+        .get("/milestones", READ, HUB, further::milestones)
+        .get("/todos", READ, HUB, further::todos)
+        .get("/workspace", READ, HUB, further::workspaces)
+        .get("/workspace/{agent}", READ, HUB, further::workspace)
+        .get("/channels", READ, HUB, further::channels)
+        .get("/settings", READ, HUB, further::settings)
         .get("/live", Access::Needs(Scope::Read), HUB, live::live)
         .get("/login", Access::Open, HUB, signin::ask)
         .post("/login", Access::Open, HUB, signin::sign_in)
@@ -54,6 +70,15 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .post("/conversations/{id}/category", WRITE, HUB, actions::category)
         .post("/chat/send", WRITE, HUB, actions::send)
         .post("/chat/abort", WRITE, HUB, actions::abort)
+        .post("/jobs/{id}", WRITE, HUB, operate::job)
+        .post("/milestones", WRITE, HUB, lists::milestones)
+        .post("/milestones/{id}", WRITE, HUB, lists::milestone)
+        .post("/todos", WRITE, HUB, lists::todos)
+        .post("/plugins/{slot}", ADMIN, HUB, operate::slot)
+        .post("/plugins/{slot}/upload", ADMIN, HUB, operate::upload)
+        .post("/plugins/{slot}/rules", ADMIN, HUB, operate::rules)
+        .post("/channels/{channel}", ADMIN, HUB, operate::channel)
+        .post("/settings", ADMIN, HUB, operate::settings)
 }
 
 async fn asset(Named(name): Named<String>) -> Response {

@@ -213,6 +213,22 @@ async fn upload(State(context): State<Context>, request: HttpRequest) -> Result<
     Ok(answer(outcome))
 }
 
+/// Loads a component that was sent with nothing beside it.
+pub(super) async fn load_sent(
+    context: &Context,
+    caller: &Caller,
+    slot: &str,
+    name: String,
+    bytes: Bytes,
+) -> Result<Value, ErrorShape> {
+    let upload =
+        Upload { slot: slot.to_owned(), name, shadow: false, fresh: false, config_bytes: 0, signature_bytes: 0 };
+    let load = upload_of(upload, bytes)?;
+    let plugins = context.plugins.clone();
+    let change = async move { plugins.load(load).await.map_err(refusal) };
+    super::table::change(context, caller, "plugin.load", change).await
+}
+
 fn upload_of(upload: Upload, bytes: Bytes) -> Result<Load, ErrorShape> {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if !upload.name.ends_with(".wasm")

@@ -5,13 +5,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::keys::{agent_of, session_of};
-use super::{Context, ErrorShape, Methods};
+use super::{Context, ErrorShape, Methods, follow};
 use crate::config::ModelRef;
 use crate::id::{self, AgentId};
 use crate::models;
 use crate::scope::Scope;
 use crate::session_key::SessionKey;
-use crate::sessions::{Asked, History, Patch, text_of};
+use crate::sessions::{Asked, COMPACT, History, Origin, OriginKind, Patch, Status, text_of};
 
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
@@ -382,8 +382,33 @@ async fn delete(context: Context, asked: Delete) -> Result<Value, ErrorShape> {
     Ok(json!({ "ok": true, "key": key.to_string(), "deleted": true, "archived": archived }))
 }
 
+/// What a conversation is summed up by, as its transcript shows it.
+const COMPACT_TEXT: &str = "/compact";
+
+/// Sums a conversation up, when what runs and waits in it has ended.
 async fn compact(context: Context, asked: Key) -> Result<Value, ErrorShape> {
     let key = session_of(&context, &asked.key, asked.agent_id.as_deref())?;
-    let said = "a session is summed up by itself when its window gets full; sessions.reset begins anew";
-    Ok(json!({ "ok": true, "key": key.to_string(), "compacted": false, "reason": said }))
+    let told = |compacted: bool, reason: Option<&str>| match reason {
+        Some(reason) => json!({ "ok": true, "key": key.to_string(), "compacted": compacted, "reason": reason }),
+        None => json!({ "ok": true, "key": key.to_string(), "compacted": compacted }),
+    };
+    if context.sessions.get(&key).is_none() {
+        return Ok(told(false, Some("nothing was said in it yet")));
+    }
+    let run = id::fresh(context.clock.now()).to_string();
+    let origin = Origin { kind: OriginKind::InternalSystem, ..Origin::default() };
+    let message = Asked { origin, ..Asked::new(run.clone(), COMPACT, key.clone(), COMPACT_TEXT.into()) };
+    context.sessions.accept(message).await?;
+    let mut phase = context.phase.clone();
+    let ended = tokio::select! {
+        ended = context.sessions.ended(&run) => ended?,
+        // It is done after the next start.
+        () = follow::stopping(&mut phase) => return Err(crate::sessions::Error::Stopping.into()),
+    };
+    let ended = ended.ok_or_else(|| ErrorShape::unavailable("the end of the run is not known"))?;
+    Ok(match (ended.status, ended.steps) {
+        (Status::Ok, 0) => told(false, Some(&ended.reply)),
+        (Status::Ok, _) => told(true, None),
+        _ => return Err(ErrorShape::unavailable(ended.error.clone().unwrap_or_else(|| "the run failed".into()))),
+    })
 }

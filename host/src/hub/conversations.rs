@@ -47,6 +47,7 @@ impl Handle {
         thread: Option<String>,
         before: Option<&str>,
         full: Option<&str>,
+        wants_why: bool,
     ) -> Result<Conversation, Error> {
         let settings = self.0.settings.current();
         let config = &settings.config;
@@ -72,6 +73,7 @@ impl Handle {
             older,
             is_latest: before.is_none(),
             tasks,
+            why: if wants_why { Some(self.why(None, Some(id.to_owned())).await?) } else { None },
         })
     }
 
@@ -188,7 +190,7 @@ fn thread_row(config: &Config, row: &Value) -> Option<ThreadRow> {
         participants: texts(&row["participants"]).map(|id| face(config, id)).collect(),
         state: row["state"].as_str().unwrap_or_default().to_owned(),
         messages: row["messageCount"].as_u64().unwrap_or_default(),
-        last: row["lastMessage"].as_str().map(|text| super::words::readable(text).0),
+        last: row["lastMessage"].as_str().map(|text| title_of(&super::words::readable(text).0)),
         at: row["lastTs"].as_u64().unwrap_or_default(),
     })
 }

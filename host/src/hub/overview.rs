@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chela_flow::{Job, Status as JobStatus};
-use chela_page::{AgentCard, AgentState, Column, Day, Indexed, JobRow, Overview, Steps, TeamTotal};
+use chela_page::{AgentCard, AgentState, Column, Day, Indexed, JobRow, Overview, Spread, Steps, TeamTotal};
 use chela_question::State;
 use serde_json::Value;
 
@@ -48,6 +48,7 @@ impl Handle {
             self.0.jobs.list(JobsAsked { status: failed.clone(), limit: JOBS, ..JobsAsked::default() }).await?;
         let counts = self.0.jobs.counts();
         let failed_jobs = counts.iter().filter(|(status, _)| failed.contains(status)).map(|(_, count)| count).sum();
+        let (activity, spread) = self.activity(config).await?;
         Ok(Overview {
             teams: team_totals(config, &agents, &standings),
             agents,
@@ -56,7 +57,8 @@ impl Handle {
             jobs: listed.jobs.iter().map(|job| job_row(config, job)).collect(),
             failed_jobs,
             open,
-            activity: self.activity().await?,
+            activity,
+            spread,
         })
     }
 
@@ -120,27 +122,51 @@ impl Handle {
         }
     }
 
-    async fn activity(&self) -> Result<Indexed<Vec<Day>>, Error> {
+    /// What happened on each day, and what the work was about.
+    async fn activity(&self, config: &Config) -> Result<(Indexed<Vec<Day>>, Vec<Spread>), Error> {
         let stats = match self.0.monitor.stats(DAYS).await.map_err(Error::from) {
-            Err(Error::Indexing { percent }) => return Ok(Indexed::Indexing(percent)),
+            Err(Error::Indexing { percent }) => return Ok((Indexed::Indexing(percent), Vec::new())),
             stats => stats?,
         };
         let now = self.0.clock.now().0;
-        let counted = |day: &str| {
-            let found = stats["days"].as_array().into_iter().flatten().find(|row| row["day"] == *day);
-            found.and_then(|row| row["events"].as_u64()).unwrap_or(0)
+        let days: Vec<String> = (0..DAYS)
+            .rev()
+            .map(|back| Timestamp(now.saturating_sub(u64::from(back) * DAY_MS)).date().to_string())
+            .collect();
+        let row = |day: &str| stats["days"].as_array().into_iter().flatten().find(|row| row["day"] == *day);
+        let events = |day: &String| Day {
+            events: row(day).and_then(|row| row["events"].as_u64()).unwrap_or(0),
+            day: day.clone(),
         };
-        let day = |back: u32| {
-            let day = Timestamp(now.saturating_sub(u64::from(back) * DAY_MS)).date().to_string();
-            Day { events: counted(&day), day }
+        let (before, week) = days.split_at(days.len() / 2);
+        let counted = |days: &[String], key: &str| -> u64 {
+            days.iter().filter_map(|day| row(day)?["categories"][key].as_u64()).sum()
         };
-        Ok(Indexed::Ready((0..DAYS).rev().map(day).collect()))
+        let spread = spread_of(config, |key| (counted(before, key), counted(week, key)));
+        Ok((Indexed::Ready(days.iter().map(events).collect()), spread))
     }
 
     /// How many work sessions each category has, and all of them, of the last month.
     pub(super) async fn category_counts(&self) -> Result<Value, Error> {
         Ok(self.0.monitor.stats(30).await?["total"].take())
     }
+}
+
+/// How much each category has of the last week and of the one before, the most first.
+fn spread_of(config: &Config, counted: impl Fn(&str) -> (u64, u64)) -> Vec<Spread> {
+    let counts: Vec<(u64, u64)> = config.categories.iter().map(|category| counted(&category.key)).collect();
+    let (all_before, all) = counts.iter().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+    let share = |part: u64, of: u64| (part * 1_000).checked_div(of).unwrap_or(0);
+    let rows = config.categories.iter().zip(counts).map(|(category, (before, sessions))| Spread {
+        ko: category.ko.clone(),
+        en: category.en.clone(),
+        sessions,
+        share: share(sessions, all),
+        share_before: share(before, all_before),
+    });
+    let mut rows: Vec<Spread> = rows.filter(|row| row.sessions > 0 || row.share_before > 0).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.sessions));
+    rows
 }
 
 fn team_totals(config: &Config, agents: &[AgentCard], standings: &HashMap<AgentId, Standing>) -> Vec<TeamTotal> {
@@ -180,5 +206,24 @@ pub(super) fn job_row(config: &Config, job: &Job) -> JobRow {
         error: job.last_error.clone(),
         at: job.updated_at,
         work_session: job.work_session_id.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn categories_are_told_by_their_share_and_by_how_it_moved() {
+        let config = Config::default();
+        let (first, second) = (config.categories[0].key.clone(), config.categories[1].key.clone());
+        let rows = spread_of(&config, |key| match key {
+            key if key == first => (5, 1),
+            key if key == second => (5, 3),
+            _ => (0, 0),
+        });
+        let told: Vec<(u64, u64, u64)> = rows.iter().map(|row| (row.sessions, row.share, row.share_before)).collect();
+        assert_eq!(told, [(3, 750, 500), (1, 250, 500)]);
+        assert!(spread_of(&config, |_| (0, 0)).is_empty());
     }
 }

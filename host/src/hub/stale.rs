@@ -28,6 +28,11 @@ impl Stale {
         }
     }
 
+    /// Milestones or todos have changed.
+    pub fn lists(&mut self) {
+        self.add("lists");
+    }
+
     pub fn is_empty(&self) -> bool {
         self.topics.is_empty() && !self.all && self.saying.is_none()
     }
@@ -58,6 +63,8 @@ pub fn of_event(event: &Value, stale: &mut Stale) {
         "job" => stale.add("jobs"),
         "a2a" => ["sessions", "jobs"].into_iter().for_each(|topic| stale.add(topic)),
         "config" => stale.all = true,
+        "plugin" => stale.add("plugins"),
+        "channel" => stale.add("channels"),
         _ => {}
     }
     if let Some(task) = data["taskId"].as_str() {

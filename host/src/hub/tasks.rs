@@ -220,6 +220,11 @@ impl Handle {
         bubble
     }
 
+    /// Why a task went as it did.
+    pub async fn task_why(&self, id: &str) -> Result<TaskTab, Error> {
+        Ok(TaskTab::Why(self.why(Some(format!("task:{id}")), None).await?))
+    }
+
     /// The events of a task, the newest first.
     pub async fn task_events(&self, id: &str, cursor: Option<&str>) -> Result<TaskTab, Error> {
         let before = cursor.and_then(seq_of_cursor);
@@ -268,17 +273,12 @@ fn ended_card(config: &Config, event: &Value) -> Option<TaskCard> {
 
 fn event_row(event: &Value) -> EventRow {
     let data = &event["data"];
-    let said = ["message", "replyPreview", "question", "answer", "reason", "progress", "summary", "action", "title"];
     let kind = event["type"].as_str().unwrap_or_default().to_owned();
     EventRow {
         human: kind.starts_with("human_query.") || kind == "task.resumed_after_human_query",
         kind,
         agent: event["agentId"].as_str().unwrap_or_default().to_owned(),
         at: event["ts"].as_u64().unwrap_or_default(),
-        said: said
-            .iter()
-            .find_map(|name| data[*name].as_str())
-            .map(|text| super::words::readable(text).0)
-            .unwrap_or_default(),
+        said: super::events::said(data),
     }
 }

@@ -97,7 +97,8 @@ fn part_of(question: &Question) -> Option<Part> {
 
 /// The method by which a chat message came; its key is known by it.
 fn method_of(via: &str) -> &'static str {
-    ["chat.send", "agent", "sessions.send", "channel"].into_iter().find(|known| *known == via).unwrap_or("human.answer")
+    let known = ["chat.send", "agent", "sessions.send", "v1.chat.completions", "channel"];
+    known.into_iter().find(|known| *known == via).unwrap_or("human.answer")
 }
 
 fn clip(text: &str) -> String {

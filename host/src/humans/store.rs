@@ -3,9 +3,11 @@
 use chela_question::{Ask, Question, Told, What};
 use serde::{Deserialize, Serialize};
 
+use super::recall;
 use crate::clock::Timestamp;
 use crate::event::{Event, Kind};
 use crate::journal::{self, Opened, Transaction};
+use crate::layout::StateDir;
 use crate::sessions::{Chain, Part};
 
 pub(super) const QUESTION: &str = "question";
@@ -56,13 +58,26 @@ pub struct Found {
     pub(super) inbox: Vec<Inbox>,
 }
 
-/// Reads what the journal has, before anybody commits to it.
-pub fn read(opened: &Opened) -> Result<Found, journal::Error> {
+/// Reads what the journal has, before anybody commits to it. Where there was none, the log tells which questions are open.
+pub fn read(opened: &Opened, dir: &StateDir) -> Result<Found, journal::Error> {
     let (questions, inbox) = (opened.records(QUESTION)?, opened.records(INBOX)?);
-    Ok(Found {
+    let mut found = Found {
         questions: questions.iter().map(|record| journal::body(QUESTION, record)).collect::<Result<_, _>>()?,
         inbox: inbox.iter().map(|record| journal::body(INBOX, record)).collect::<Result<_, _>>()?,
-    })
+    };
+    if opened.is_new() {
+        match recall::open(dir) {
+            Ok(open) => found.questions.extend(open.into_iter().map(|question| Kept { question, events: Vec::new() })),
+            Err(error) => tracing::warn!(%error, "the event log cannot be read for questions that are open"),
+        }
+        if !found.questions.is_empty() {
+            tracing::warn!(
+                count = found.questions.len(),
+                "open questions are taken from the event log, since there is no journal"
+            );
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn put(transaction: &mut Transaction, kept: &Kept) -> Result<(), journal::Error> {

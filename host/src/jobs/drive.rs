@@ -1,16 +1,14 @@
 //! The loop of a job: what happens to it goes into `step`, what comes out is committed with the messages it sends, and only then done.
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chela_flow::{Announce, Announced, DeliveryState, Effect, Input, Job, Kind, Message, Next, WaitStatus, step};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::house::Ticket;
 use super::store::{self, Late, Outgoing};
 use super::{ASKS_MAX, Ask, Error, Handle, Open, Shared};
-use crate::bus;
 use crate::clock::Timestamp;
 use crate::event::Event;
 use crate::journal::Transaction;
@@ -21,14 +19,12 @@ use crate::traces::{self, Begin};
 /// After this a step that the journal did not take is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Events on their way to the disk; until they are there the job takes no further step.
-type Telling = (Ticket, u64, Pin<Box<dyn Future<Output = Result<(), bus::Error>> + Send>>);
-
 pub(super) struct Driver {
     shared: Arc<Shared>,
     open: Arc<Open>,
     asks: mpsc::Receiver<Ask>,
-    telling: Option<Telling>,
+    /// Events on their way to the disk; until they are there the job takes no further step.
+    telling: Option<oneshot::Receiver<()>>,
 }
 
 /// A step that could not be committed, and will not be.
@@ -89,6 +85,12 @@ impl Driver {
         shared.drivers.spawn(self.run());
     }
 
+    /// Goes on with a job whose last events are on their way to the log.
+    pub(super) fn spawn_telling(mut self, ticket: Ticket, seq: u64) {
+        self.telling = Some(tell(&self.shared, ticket, seq));
+        self.spawn();
+    }
+
     async fn run(mut self) {
         let shared = self.shared.clone();
         loop {
@@ -99,7 +101,6 @@ impl Driver {
             let (input, answer) = tokio::select! {
                 biased;
                 () = shared.cut.cancelled() => return,
-                () = told(&shared, &mut self.telling), if self.telling.is_some() => continue,
                 ask = self.asks.recv() => match ask {
                     Some(Ask::Cancel { by, answer }) => (Input::Cancel { by }, Some(answer)),
                     Some(Ask::Stale) => (Input::Stale, None),
@@ -218,7 +219,7 @@ impl Driver {
         let job = Arc::new(job);
         self.known(job.clone());
         events.into_iter().for_each(|event| emit(&self.shared, event));
-        self.telling = Some((ticket, seq, Box::pin(self.shared.options.bus.written())));
+        self.telling = Some(tell(&self.shared, ticket, seq));
         for effect in effects {
             if let Effect::Post { to, text } = effect {
                 let post = Outgoing { job_id: job.job_id.clone(), to, text, at: now.0 };
@@ -240,9 +241,11 @@ impl Driver {
     }
 
     async fn finish_telling(&mut self) {
-        if self.telling.is_some() {
+        let Some(mut told) = self.telling.take() else { return };
+        if told.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
             self.shared.options.bus.hurry();
-            told(&self.shared, &mut self.telling).await;
+            // One that nobody answers any more is over too.
+            let _ = told.await;
         }
     }
 
@@ -327,15 +330,22 @@ pub(super) fn meta_number(job: &Job, key: &str) -> Option<u32> {
     job.meta.as_ref()?.get(key)?.as_u64().and_then(|number| u32::try_from(number).ok())
 }
 
-async fn told(shared: &Shared, telling: &mut Option<Telling>) {
-    let Some((_, _, flushed)) = telling.as_mut() else { return };
-    let outcome = flushed.as_mut().await;
-    let Some((ticket, seq, _)) = telling.take() else { return };
-    match outcome {
-        Ok(()) => shared.told.end(ticket, seq),
-        // The ticket stays open: they are told again after a restart.
-        Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "events of a job are not in the log"),
-    }
+/// Notes that the events of a step are in the log, once they are. Nobody is woken for that; a driver looks when it goes on.
+fn tell(shared: &Arc<Shared>, ticket: Ticket, seq: u64) -> oneshot::Receiver<()> {
+    let (done, told) = oneshot::channel();
+    let noting = shared.clone();
+    shared.options.bus.when_written(move |outcome| {
+        match outcome {
+            Ok(()) => noting.told.end(ticket, seq),
+            // The ticket stays open: they are told again after a restart.
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "events of a job are not in the log");
+            }
+        }
+        // The driver may be gone.
+        let _ = done.send(());
+    });
+    told
 }
 
 /// Whether a record is one that the journal never takes.

@@ -155,6 +155,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_error_while_a_file_is_written_leaves_the_one_before_whole() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let dir = temp.path().join("a2a-jobs");
+        let job = create(New { job_id: "j".into(), ..New::default() }, &Rules::default(), 1).job;
+        write(&dir, &job).expect("written");
+        let before = fs::read(dir.join("job-j.json")).expect("a file");
+        // Where the new file would be written first, nothing can be.
+        fs::create_dir(dir.join(".job-j.json.tmp")).expect("in the way");
+        let next = Job { status: Status::Running, ..job };
+        assert!(write(&dir, &next).is_err());
+        assert_eq!(fs::read(dir.join("job-j.json")).expect("still there"), before);
+        fs::remove_dir(dir.join(".job-j.json.tmp")).expect("out of the way");
+        write(&dir, &next).expect("written");
+        let after = fs::read_to_string(dir.join("job-j.json")).expect("a file");
+        assert!(after.contains("RUNNING"), "{after}");
+    }
+
+    #[test]
     fn a_job_is_one_file_that_moves_to_its_day_when_it_ends() {
         let temp = tempfile::tempdir().expect("a directory");
         let dir = temp.path().join("a2a-jobs");

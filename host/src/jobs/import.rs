@@ -20,8 +20,9 @@ use crate::session_key::SessionKey;
 const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// Files of others that one start takes in; the next takes the rest.
 const FILES_MAX: usize = 100_000;
-/// Jobs that one transaction resumes.
-const RESUMED_AT_ONCE: usize = 40;
+/// Jobs that one transaction resumes, and how large it grows before it takes no more.
+const RESUMED_AT_ONCE: usize = 500;
+const RESUMED_BYTES: usize = 4 * 1024 * 1024;
 /// The longest id of another's job, which becomes a part of keys and file names.
 const ID_BYTES_MAX: usize = 100;
 
@@ -38,26 +39,22 @@ impl Handle {
     /// Makes everything known that the journal has.
     pub(super) fn take_up(&self, found: Found) -> Resumed {
         let mut state = self.0.state();
-        let (mut open, mut ended) = (Vec::new(), Vec::new());
+        let (mut open, mut stopped) = (Vec::new(), Vec::new());
         for job in found.jobs {
             if !job.status.is_terminal() {
                 open.push(job);
                 continue;
             }
             state.note(&job);
-            ended.push(job);
+            if matches!(job.status, Status::Cancelled | Status::Abandoned) {
+                stopped.push(job);
+            }
         }
         drop(state);
-        // A crash may have come before the file of its end.
-        let dir = self.0.options.dir.jobs();
-        let stopped = |job: &&Job| matches!(job.status, Status::Cancelled | Status::Abandoned);
-        let runs = ended.iter().filter(stopped).filter_map(|job| job.turns.last());
+        let runs = stopped.iter().filter_map(|job| job.turns.last());
         let live = runs.filter(|turn| self.0.options.sessions.watch(&turn.key).is_some());
         let to_stop = live.filter_map(|turn| Some((SessionKey::parse(&turn.session_key).ok()?, turn.key.clone())));
         let to_stop = to_stop.collect();
-        for job in ended.into_iter().filter(|job| dir.join(format!("job-{}.json", job.job_id)).exists()) {
-            self.0.files.show(Arc::new(job));
-        }
         open.sort_by(|a, b| (a.created_at, &a.job_id).cmp(&(b.created_at, &b.job_id)));
         // Known from the first moment on: who asks about one meanwhile waits for it.
         let jobs = open.into_iter().map(|job| Driver::new(&self.0, Arc::new(job))).collect();
@@ -80,9 +77,10 @@ impl Handle {
             }
         }
         let (dir, known) = (self.0.options.dir.jobs(), self.0.state().made_at.keys().cloned().collect());
-        let foreign = tokio::task::spawn_blocking(move || foreign(&dir, &known)).await.unwrap_or_default();
+        let there = tokio::task::spawn_blocking(move || look(&dir, &known)).await.unwrap_or_default();
+        self.show_ended(there.ours).await;
         let mut unreadable = Vec::new();
-        for found in foreign {
+        for found in there.foreign {
             match found {
                 Ok(job) => {
                     let job = self.import(job);
@@ -104,19 +102,29 @@ impl Handle {
         if !jobs.is_empty() {
             tracing::info!(count = jobs.len(), "unfinished jobs go on");
         }
-        while !jobs.is_empty() {
-            let rest = jobs.split_off(RESUMED_AT_ONCE.min(jobs.len()));
-            self.resume_part(std::mem::replace(&mut jobs, rest)).await;
-        }
+        let mut jobs = jobs.into_iter();
+        while self.resume_part(&mut jobs).await {}
         self.hear_all_late(late).await;
     }
 
-    async fn resume_part(&self, drivers: Vec<Driver>) {
+    /// Jobs that have ended and whose file still lies among the open ones: a crash came before the file of their end.
+    async fn show_ended(&self, files: Vec<String>) {
+        for id in files {
+            let is_open = self.0.state().open.contains_key(&id);
+            if !is_open && let Ok(Some(job)) = self.get(&id).await {
+                self.0.files.show(job);
+            }
+        }
+    }
+
+    /// Takes as many of them up as fit into one transaction; false when there were none left.
+    async fn resume_part(&self, drivers: &mut impl Iterator<Item = Driver>) -> bool {
         let rules = rules(&self.0.options.settings.current().config);
         let now = self.0.now();
         let mut transaction = Transaction::default();
         let mut going_on = Vec::new();
-        for driver in drivers {
+        while going_on.len() < RESUMED_AT_ONCE && transaction.bytes() < RESUMED_BYTES {
+            let Some(driver) = drivers.next() else { break };
             let job = driver.job();
             // Recorded by another writer and finished there: it is only kept.
             let next = step(&job, Input::Resumed, &rules, now.0);
@@ -135,7 +143,10 @@ impl Handle {
                 }
             }
         }
-        let ticket = self.0.told.begin();
+        if going_on.is_empty() {
+            return false;
+        }
+        let tickets: Vec<_> = going_on.iter().map(|_| self.0.told.begin()).collect();
         let seq = match self.0.options.journal.commit_async(transaction).await {
             Ok(seq) => seq,
             Err(error) => {
@@ -144,18 +155,14 @@ impl Handle {
                 0
             }
         };
-        for (_, _, events) in &going_on {
-            events.iter().for_each(|event| emit(&self.0, event.clone()));
-        }
-        if self.0.options.bus.flushed().await.is_ok() {
-            self.0.told.end(ticket, seq);
-        }
-        for (driver, job, _) in going_on {
+        for ((driver, job, events), ticket) in going_on.into_iter().zip(tickets) {
             if let Some(job) = job {
                 driver.known(job);
             }
-            driver.spawn();
+            events.into_iter().for_each(|event| emit(&self.0, event));
+            driver.spawn_telling(ticket, seq);
         }
+        true
     }
 
     /// A job of another writer, as ours.
@@ -186,24 +193,34 @@ struct Aside {
     said: String,
 }
 
-/// Files of jobs whose id the journal has never seen. One that cannot be read is renamed, so that it is looked at once.
-fn foreign(dir: &Path, known: &HashSet<String>) -> Vec<Result<Job, Aside>> {
+/// Files of jobs as a start finds them.
+#[derive(Default)]
+struct There {
+    /// Those whose id the journal has never seen.
+    foreign: Vec<Result<Job, Aside>>,
+    /// The ids of the others.
+    ours: Vec<String>,
+}
+
+/// Looks at every file once. One that cannot be read is renamed, so that it is looked at once.
+fn look(dir: &Path, known: &HashSet<String>) -> There {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().take(FILES_MAX);
-    let mut found = Vec::new();
+    let mut there = There::default();
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let Some(id) = name.strip_prefix("job-").and_then(|rest| rest.strip_suffix(".json")) else { continue };
         if known.contains(id) {
+            there.ours.push(id.to_owned());
             continue;
         }
-        found.push(job_of(&path, id).map_err(|said| {
+        there.foreign.push(job_of(&path, id).map_err(|said| {
             let aside = path.with_extension("json.unreadable");
             let path = if fs::rename(&path, &aside).is_ok() { aside } else { path.clone() };
             Aside { path, said }
         }));
     }
-    found.sort_by_key(|found| found.as_ref().map_or(0, |job| job.created_at));
-    found
+    there.foreign.sort_by_key(|found| found.as_ref().map_or(0, |job| job.created_at));
+    there
 }
 
 fn job_of(path: &Path, id: &str) -> Result<Job, String> {
@@ -267,7 +284,9 @@ mod tests {
         fs::write(dir.join("job-other.json"), old).expect("written");
         fs::write(dir.join("notes.txt"), "x").expect("written");
         let known = HashSet::from(["known".to_owned()]);
-        let found = foreign(dir, &known);
+        let there = look(dir, &known);
+        assert_eq!(there.ours, ["known"]);
+        let found = there.foreign;
         let (jobs, aside): (Vec<_>, Vec<_>) = found.into_iter().partition(Result::is_ok);
         let jobs: Vec<Job> = jobs.into_iter().flatten().collect();
         assert_eq!(
@@ -276,6 +295,6 @@ mod tests {
         );
         assert_eq!(aside.len(), 2);
         assert!(dir.join("job-broken.json.unreadable").exists() && dir.join("job-known.json").exists());
-        assert!(foreign(dir, &known).iter().all(Result::is_ok), "they are looked at once");
+        assert!(look(dir, &known).foreign.iter().all(Result::is_ok), "they are looked at once");
     }
 }

@@ -154,9 +154,9 @@ pub(super) fn event(job: &Job, nth: usize, happened: Happened, now: Timestamp) -
         What::JobAbandoned => Kind::JobAbandoned,
         What::JobCancelled => Kind::JobCancelled,
     };
-    let event = Event::of(&happened.agent, kind, now, happened.data);
-    match happened.name {
-        Some(name) => event.caused_by("delivery", &name, 0),
-        None => event.caused_by("job", &job.job_id, format_args!("{}.{nth}", job.rev)),
-    }
+    let id = match happened.name {
+        Some(name) => format!("delivery:{name}:0"),
+        None => format!("job:{}:{}.{nth}", job.job_id, job.rev),
+    };
+    Event::named(id, &happened.agent, kind, now, happened.data)
 }

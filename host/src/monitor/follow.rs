@@ -16,7 +16,7 @@ use super::mend::mend;
 
 /// So much is read at once; more than any line that is taken.
 const CHUNK_BYTES: usize = 8 * 1024 * 1024;
-/// So much of a segment's beginning tells it from another.
+/// So much of a segment's beginning tells it from another, and so much before where it was read to that it still is what was read.
 const HEAD_BYTES: usize = 256;
 /// A place in a segment is told by 32 bits.
 const SEGMENT_BYTES_MAX: u64 = u32::MAX as u64;
@@ -170,12 +170,13 @@ impl Follower {
 
     fn mark(&mut self, current: &Current) -> io::Result<Mark> {
         let (number, read_to) = (current.reading.number, current.reading.read_to());
+        let tail = tail_of(&current.file, read_to)?;
         let mark = match self.marks.remove(&number) {
-            Some(mark) => Mark { read_to, ..mark },
+            Some(mark) => Mark { read_to, tail, ..mark },
             None => {
                 let length = HEAD_BYTES.min(usize::try_from(read_to).unwrap_or(HEAD_BYTES));
                 let (head, head_len) = head_of(&current.file, length)?;
-                Mark { number, head, head_len, read_to }
+                Mark { number, head, head_len, read_to, tail }
             }
         };
         self.marks.insert(number, mark.clone());
@@ -261,16 +262,30 @@ impl Reading {
     }
 }
 
+/// Whether a segment begins as it did, and says up to where it was read what it did: a power cut may take lines away that were read before
+/// they were flushed, and others grow in their place.
 fn is_same(path: &Path, mark: &Mark) -> io::Result<bool> {
     let file = File::open(path)?;
     let length = usize::try_from(mark.head_len).unwrap_or(0).min(HEAD_BYTES);
-    Ok(file.metadata()?.len() >= mark.read_to && head_of(&file, length)? == (mark.head.clone(), mark.head_len))
+    let long_enough = file.metadata()?.len() >= mark.read_to;
+    Ok(long_enough
+        && head_of(&file, length)? == (mark.head.clone(), mark.head_len)
+        && tail_of(&file, mark.read_to)? == mark.tail)
 }
 
 fn head_of(file: &File, length: usize) -> io::Result<(Vec<u8>, u64)> {
-    let mut head = vec![0; length];
-    file.read_exact_at(&mut head, 0)?;
-    Ok((blake3::hash(&head).as_bytes()[..16].to_vec(), length as u64))
+    Ok((hash_of(file, 0, length)?, length as u64))
+}
+
+fn tail_of(file: &File, read_to: u64) -> io::Result<Vec<u8>> {
+    let length = HEAD_BYTES.min(usize::try_from(read_to).unwrap_or(HEAD_BYTES));
+    hash_of(file, read_to - length as u64, length)
+}
+
+fn hash_of(file: &File, from: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, from)?;
+    Ok(blake3::hash(&bytes).as_bytes()[..16].to_vec())
 }
 
 #[cfg(test)]

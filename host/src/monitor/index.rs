@@ -12,11 +12,11 @@ use super::category::{Classified, Overrides, Shown};
 use super::fold;
 use super::line::Line;
 use crate::event::Role;
-use sessions::Sessions;
 pub(super) use sessions::parsed;
+use sessions::{SILENCE_MS, Sessions};
 
 /// Another number means another layout: the index is made again.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 const TIMES_EVERY_MS: u64 = 60_000;
 /// Words that are kept at hand.
 const WORDS_MAX: usize = 50_000;
@@ -54,6 +54,8 @@ pub(super) struct Mark {
     pub(super) head: Vec<u8>,
     pub(super) head_len: u64,
     pub(super) read_to: u64,
+    /// A hash of what lies right before that.
+    pub(super) tail: Vec<u8>,
 }
 
 pub(super) struct Index {
@@ -135,13 +137,15 @@ impl Index {
 
     pub(super) fn marks(&self) -> Result<Vec<Mark>, IndexError> {
         let read = || -> Db<Vec<Mark>> {
-            let mut rows = self.db.prepare("SELECT number, head, head_len, read_to FROM segments ORDER BY number")?;
+            let mut rows =
+                self.db.prepare("SELECT number, head, head_len, read_to, tail FROM segments ORDER BY number")?;
             let rows = rows.query_map([], |row| {
                 Ok(Mark {
                     number: row.get(0)?,
                     head: row.get(1)?,
                     head_len: row.get::<_, i64>(2)?.unsigned_abs(),
                     read_to: row.get::<_, i64>(3)?.unsigned_abs(),
+                    tail: row.get(4)?,
                 })
             })?;
             rows.collect()
@@ -228,11 +232,12 @@ impl Index {
             false => self.sessions.spill(&tx, overrides)?,
         }
         for mark in marks {
-            tx.prepare_cached("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?)")?.execute(params![
+            tx.prepare_cached("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?)")?.execute(params![
                 mark.number,
                 signed(mark.head_len),
                 mark.head,
-                signed(mark.read_to)
+                signed(mark.read_to),
+                mark.tail
             ])?;
         }
         if malformed > 0 {
@@ -262,12 +267,14 @@ impl Index {
                 "SELECT max(classifier) FROM sessions WHERE classifier < ?1 UNION ALL SELECT min(classifier) FROM sessions WHERE classifier > ?1",
             )?;
             let others: Vec<Option<i64>> = rows_of(others.query_map([classifier], |row| row.get(0))?)?;
+            // One that is due within a silence has its turn then; one that waits longer had no answer from another.
             let mut old = self.db.prepare_cached(
-                "SELECT key, fold, 0 FROM sessions WHERE classifier = ? AND due IS NULL ORDER BY activity DESC, id DESC LIMIT ?",
+                "SELECT key, fold, 0 FROM sessions WHERE classifier = ? AND (due IS NULL OR due > ?) ORDER BY activity DESC, id DESC LIMIT ?",
             )?;
+            let soon = signed(now + SILENCE_MS);
             for other in others.into_iter().flatten() {
                 let left = others_max.saturating_sub(rows.len());
-                rows.extend(rows_of(old.query_map(params![other, signed(left as u64)], unclassified)?)?);
+                rows.extend(rows_of(old.query_map(params![other, soon, signed(left as u64)], unclassified)?)?);
             }
             Ok(rows)
         };

@@ -21,7 +21,7 @@ use crate::event::Role;
 pub(super) use events::enriched;
 #[cfg(test)]
 pub(super) use search::{passage, words};
-pub use sessions::is_sessions_cursor;
+pub use sessions::{Heard, is_sessions_cursor};
 
 /// Rows that one request may look at beside those it returns.
 const SCAN_MAX: usize = 20_000;
@@ -87,7 +87,7 @@ pub struct Page {
 }
 
 /// A place of the log as a cursor: the segment and the offset in it, so that it cannot be taken for a time.
-pub(super) fn cursor_of(seq: i64) -> String {
+pub fn cursor_of(seq: i64) -> String {
     format!("{}:{}", seq >> 32, seq & 0xffff_ffff)
 }
 

@@ -161,4 +161,14 @@ impl Follower {
             Err(broadcast::error::RecvError::Closed) => Follow::Closed,
         }
     }
+
+    /// What is there without waiting.
+    pub fn ready(&mut self) -> Option<Follow> {
+        match self.0.try_recv() {
+            Ok(news) => Some(Follow::News(news)),
+            Err(broadcast::error::TryRecvError::Lagged(_)) => Some(Follow::Missed),
+            Err(broadcast::error::TryRecvError::Empty) => None,
+            Err(broadcast::error::TryRecvError::Closed) => Some(Follow::Closed),
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use chela_model::{Answer, Stop, ToolCall, ToolResult, Turn};
 use serde_json::{Map, Value, json};
 
-use super::record::{Accepted, HumanQuery, OriginKind, Run, Step};
+use super::record::{Accepted, COMPACT, HumanQuery, OriginKind, Run, Step};
 use crate::clock::Timestamp;
 
 /// Rows before they have a place: the transcript numbers them.
@@ -46,7 +46,7 @@ fn of_message(message: &Accepted, steps: &[Step]) -> Value {
     if origin.kind != OriginKind::ExternalUser || origin.source_channel.is_some() || origin.note.is_some() {
         row["provenance"] = json!(message.origin);
     }
-    if steps.iter().any(|step| matches!(step, Step::Withdrawn { .. })) {
+    if message.method == COMPACT || steps.iter().any(|step| matches!(step, Step::Withdrawn { .. })) {
         row["__openclaw"]["withdrawn"] = json!(true);
     }
     row
@@ -206,7 +206,8 @@ mod tests {
             "id": "r", "session": "agent:eden:main", "sessionId": "s", "order": 1, "method": "chat.send", "at": 1, "text": "never mind",
             "chain": { "id": "r", "hop": 0 },
         });
-        let run: Run = serde_json::from_value(accepted).expect("a run");
+        let accepted = serde_json::from_value(accepted).expect("a message");
+        let run = Run { accepted, resumed: 0, ended: None, settled: false };
         assert_eq!(turns(&of_run(&run, &[])).len(), 1);
         let rows = of_run(&run, &[Step::Withdrawn { at: Timestamp(2) }]);
         assert_eq!(rows.iter().map(text_of).collect::<Vec<_>>(), ["never mind"]);

@@ -48,7 +48,7 @@ pub fn read(opened: &journal::Opened) -> Result<Found, journal::Error> {
     }
     Ok(Found {
         sessions: sessions.iter().map(|found| journal::body(record::SESSION, found)).collect::<Result<_, _>>()?,
-        runs: runs.iter().map(|found| journal::body(record::RUN, found)).collect::<Result<_, _>>()?,
+        runs: runs.iter().map(Run::read).collect::<Result<_, _>>()?,
         steps,
         usage,
     })

@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json};
 
 use crate::event::Kind;
 
+pub use stuck::Unblock;
+
 /// A progress line is at most so long, and a task has at most so many.
 const PROGRESS_CHARS_MAX: usize = 4_000;
 
@@ -66,6 +68,7 @@ pub(super) enum Op {
     /// Somebody was asked to unblock it.
     RequestUnblock {
         task: String,
+        stage: Unblock,
     },
     /// Nobody works on it.
     GiveUp {
@@ -147,7 +150,7 @@ impl Board<'_> {
             Op::AddToBacklog(task) => self.add_to_backlog(*task),
             Op::PickFromBacklog { task } => self.pick(task),
             Op::Note { task, line } => self.note(&task, line),
-            Op::RequestUnblock { task } => self.request_unblock(&task),
+            Op::RequestUnblock { task, stage } => self.request_unblock(&task, stage),
             Op::GiveUp { task, reason, to_backlog } => self.give_up(&task, &reason, to_backlog),
             Op::Fill => {
                 let mut decided = Decided::default();

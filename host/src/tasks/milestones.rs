@@ -116,12 +116,50 @@ struct Todos {
 /// A change of the lists.
 #[derive(Clone, Debug)]
 pub(super) enum Edit {
-    Create { title: String, description: Option<String>, due: Option<String> },
-    Update { id: String, title: Option<String>, status: Option<Mark>, due: Option<String> },
-    AddItem { milestone: String, title: String, task: Option<String> },
-    SetItem { item: String, status: Mark },
-    AddTodo { title: String },
-    SetTodo { id: String, status: Mark },
+    Create {
+        title: String,
+        description: Option<String>,
+        due: Option<String>,
+    },
+    Update {
+        id: String,
+        title: Option<String>,
+        status: Option<Mark>,
+        due: Option<String>,
+    },
+    AddItem {
+        milestone: String,
+        title: String,
+        task: Option<String>,
+    },
+    SetItem {
+        item: String,
+        status: Mark,
+    },
+    AddTodo {
+        title: String,
+    },
+    SetTodo {
+        id: String,
+        status: Mark,
+    },
+    /// A milestone, or an item of one, changes places with the one before it, or after it.
+    Move {
+        id: String,
+        up: bool,
+    },
+    MoveTodo {
+        id: String,
+        up: bool,
+    },
+}
+
+/// Moves a row by one place; none if there is no such row. At an end it stays.
+fn moved<T: Clone + Serialize>(rows: &mut [T], id: impl Fn(&T) -> bool, up: bool) -> Option<Value> {
+    let at = rows.iter().position(id)?;
+    let to = if up { at.saturating_sub(1) } else { (at + 1).min(rows.len() - 1) };
+    rows.swap(at, to);
+    Some(json!(rows[to]))
 }
 
 /// The id of a new row. A call with a key gives it the key's own digits: made again, it finds what it made.
@@ -220,7 +258,16 @@ impl Milestones {
                 known.updated_at = now.to_string();
                 Ok(json!(known))
             }
-            Edit::AddTodo { .. } | Edit::SetTodo { .. } => unreachable!("edits of todos go to the other file"),
+            Edit::Move { id, up } => {
+                let items =
+                    self.milestones.iter_mut().find_map(|known| moved(&mut known.items, |item| item.id == id, up));
+                items
+                    .or_else(|| moved(&mut self.milestones, |known| known.id == id, up))
+                    .ok_or_else(|| unknown("row", &id))
+            }
+            Edit::AddTodo { .. } | Edit::SetTodo { .. } | Edit::MoveTodo { .. } => {
+                unreachable!("edits of todos go to the other file")
+            }
         }
     }
 }
@@ -274,6 +321,12 @@ impl Handle {
                 save(&self.0.dir.todos(), &lists)?;
                 ("todo", row)
             }
+            Edit::MoveTodo { id, up } => {
+                let mut lists: Todos = load(&self.0.dir.todos())?;
+                let row = moved(&mut lists.todos, |known| known.id == id, up).ok_or_else(|| unknown("todo", &id))?;
+                save(&self.0.dir.todos(), &lists)?;
+                ("todo", row)
+            }
             edit => {
                 let word =
                     if matches!(edit, Edit::AddItem { .. } | Edit::SetItem { .. }) { "item" } else { "milestone" };
@@ -283,7 +336,24 @@ impl Handle {
                 (word, row)
             }
         };
+        self.0.lists_seen.send_modify(|count| *count += 1);
         Ok(crate::bus::data(json!({ "success": true, word: row })))
+    }
+
+    /// Moves a milestone, or an item of one, by one place.
+    pub async fn move_milestone(&self, id: String, up: bool) -> Result<(), Error> {
+        let handle = self.clone();
+        blocking(move || handle.edit_lists(Edit::Move { id, up }, None).map(drop)).await
+    }
+
+    pub async fn move_todo(&self, id: String, up: bool) -> Result<(), Error> {
+        let handle = self.clone();
+        blocking(move || handle.edit_lists(Edit::MoveTodo { id, up }, None).map(drop)).await
+    }
+
+    /// Changes when a milestone or a todo has changed.
+    pub fn lists_seen(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.0.lists_seen.subscribe()
     }
 
     /// A task names an item that there is, as far as the list can be read.

@@ -1,6 +1,6 @@
 //! Plans that agents hand in before they work: `plans/plan_*.md`, submitted, then approved or rejected once.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use chela_storage::{Mode, create_new, make_private_dir, replace};
 use chela_taskfile::{Document, one_line};
@@ -92,11 +92,7 @@ impl Handle {
             return Err(unknown().into());
         }
         let _one_at_a_time = self.0.lists.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let place = |(agent, known): (AgentId, std::sync::Arc<super::Agent>)| {
-            let path = known.folder.join("plans").join(format!("{plan}.md"));
-            path.is_file().then_some((agent, path))
-        };
-        let (agent, path) = self.agents().into_iter().find_map(place).ok_or_else(unknown)?;
+        let (agent, path) = self.place_of_plan(plan).ok_or_else(unknown)?;
         let text = read(&path)?;
         let mut document = Document::parse(&text);
         let status = document.label("Status").unwrap_or("submitted").to_owned();
@@ -124,6 +120,19 @@ impl Handle {
             .map_err(|cause| Error::file("write", &path, cause))?;
         self.emit(agent.as_ref(), kind, self.plan_facts(plan, task.as_deref(), json!({ "by": by, "reason": reason })));
         Ok(told())
+    }
+
+    /// Whose plan it is.
+    pub(super) fn owner_of_plan(&self, plan: &str) -> Option<AgentId> {
+        is_good_id(plan).then(|| self.place_of_plan(plan).map(|(agent, _)| agent)).flatten()
+    }
+
+    fn place_of_plan(&self, plan: &str) -> Option<(AgentId, PathBuf)> {
+        let place = |(agent, known): (AgentId, std::sync::Arc<super::Agent>)| {
+            let path = known.folder.join("plans").join(format!("{plan}.md"));
+            path.is_file().then_some((agent, path))
+        };
+        self.agents().into_iter().find_map(place)
     }
 
     fn plan_facts(&self, plan: &str, task: Option<&str>, more: Value) -> Map<String, Value> {

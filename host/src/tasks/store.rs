@@ -286,7 +286,7 @@ impl Store {
             Op::Resume { task, .. } | Op::PickFromBacklog { task } => task.clone(),
             Op::Approve { task, .. }
             | Op::Note { task, .. }
-            | Op::RequestUnblock { task }
+            | Op::RequestUnblock { task, .. }
             | Op::GiveUp { task, .. } => Some(task.clone()),
             Op::Start(..) | Op::AddToBacklog(_) | Op::Fill => active(),
         }

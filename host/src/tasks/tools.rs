@@ -94,6 +94,20 @@ impl Handle {
         }
     }
 
+    /// Whether a run of an agent may say yes or no to what the arguments name: not to its own.
+    pub fn may_decide(&self, agent: &AgentId, tool: &str, args: &Map<String, Value>) -> Result<(), Error> {
+        let named = |key: &str| args.get(key).and_then(Value::as_str);
+        let owner = match tool {
+            "task_approve" => named("task_id").and_then(|id| self.open(id)).map(|view| view.agent.clone()),
+            "plan_approve" | "plan_reject" => named("plan_id").and_then(|id| self.owner_of_plan(id)),
+            _ => None,
+        };
+        match owner {
+            Some(owner) if owner == *agent => Err(Error::OwnApproval { tool: tool.to_owned() }),
+            _ => Ok(()),
+        }
+    }
+
     /// Runs a tool of [`TOOLS`] for an agent. The arguments have passed the tool's schema; `warnings` are those of the guards.
     /// With `keep` the answer is in the journal with the change, or the same call again changes nothing more.
     pub async fn run_tool(

@@ -146,6 +146,12 @@ fn list(options: &Options, asked: List) -> Map<String, Value> {
 
 async fn read(options: &Options, asked: Read) -> Result<Map<String, Value>, String> {
     let key = SessionKey::parse(&asked.session_key).map_err(|error| error.to_string())?;
+    let agents = &options.settings.current().config.agents.list;
+    // The main session of an agent is there before anything was said in it.
+    let is_agents = key.is_main() && agents.iter().any(|agent| agent.id == key.agent);
+    if !is_agents && options.sessions.get(&key).is_none() {
+        return Err(jobs::Error::NoSession(key.to_string()).to_string());
+    }
     let history = History { limit: asked.limit.unwrap_or(20), offset: 0, before: None };
     let found = options.sessions.history(&key, history).await.map_err(|error| error.to_string())?;
     let rows = found.rows.iter().filter(|row| row["role"] == "user" || row["role"] == "assistant");

@@ -27,7 +27,7 @@ pub use salvage::{Salvaged, check, salvage};
 pub use transaction::{TRANSACTION_BYTES_MAX, Transaction};
 
 use crate::fs::File;
-use files::Name;
+use files::{Name, ROOM};
 use live::{Live, Place};
 
 #[derive(Clone, Debug)]
@@ -36,6 +36,9 @@ pub struct Options {
     pub segment_bytes: u64,
     /// A checkpoint is not worth its while below this many dead bytes.
     pub dead_bytes_min: u64,
+    /// A segment that has grown up to its end is given room for so much more; none with 0. A flush of what lies within the file costs the
+    /// disk less than one of a file that grows, and waits for nobody else's changes of names and sizes.
+    pub room_bytes: u64,
     /// Takes the bytes of a torn end; they are appended.
     pub aside: PathBuf,
 }
@@ -43,7 +46,7 @@ pub struct Options {
 impl Options {
     #[must_use]
     pub fn new(aside: PathBuf) -> Self {
-        Self { segment_bytes: 16 * 1024 * 1024, dead_bytes_min: 16 * 1024 * 1024, aside }
+        Self { segment_bytes: 16 * 1024 * 1024, dead_bytes_min: 16 * 1024 * 1024, room_bytes: 1024 * 1024, aside }
     }
 }
 
@@ -106,8 +109,10 @@ pub struct Journal {
     seq: u64,
     active: u64,
     file: File,
-    /// Where the active segment ends.
+    /// Where the lines of the active segment end.
     end: u64,
+    /// Where the room after them ends.
+    room: u64,
     snapshot: Option<u64>,
     /// Bytes of every other file that is in use.
     sizes: BTreeMap<Name, u64>,
@@ -130,6 +135,7 @@ impl Journal {
             active: found.active,
             file,
             end: found.end,
+            room: found.room,
             snapshot: found.snapshot,
             sizes,
             broken: None,
@@ -157,19 +163,20 @@ impl Journal {
         let mut lines = Vec::with_capacity(group.len());
         for (transaction, seq) in group.iter().zip(first..) {
             let start = text.len();
-            line::write_entry(&mut text, seq, first, &transaction.text);
-            lines.push((start as u64, text.len() - start - 1));
+            let begin = line::write_entry(&mut text, seq, first, &transaction.text);
+            lines.push((start as u64, text.len() - start - 1, begin));
         }
-        if let Err(source) = self.file.write_all_at(&text, self.end) {
+        let end = self.end + text.len() as u64;
+        if let Err(source) = self.write(&mut text) {
             return Err(self.take_back(source));
         }
         if let Err(source) = self.file.sync_data() {
             return Err(self.stop(Name::Segment(self.active).path(&self.dir), source));
         }
-        for ((transaction, seq), (start, len)) in group.iter().zip(first..).zip(lines) {
-            self.note(transaction, seq, self.end + start, u32::try_from(len).unwrap_or(u32::MAX));
+        for ((transaction, seq), (start, len, begin)) in group.iter().zip(first..).zip(lines) {
+            self.note(transaction, seq, (self.end + start, u32::try_from(len).unwrap_or(u32::MAX)), begin);
         }
-        self.end += text.len() as u64;
+        self.end = end;
         self.seq = first + group.len() as u64 - 1;
         Ok(first..self.seq + 1)
     }
@@ -204,27 +211,51 @@ impl Journal {
 
     /// The record as it is on disk now.
     pub fn get(&self, kind: &str, id: &str) -> Result<Option<Record>, Error> {
-        self.live.get(kind, id).map(|place| read::Reader::new(&self.dir).record(&place)).transpose()
+        self.live.get(kind, id).map(|place| read::Reader::new(&self.dir).record(id, &place)).transpose()
     }
 
     /// The live records of a kind, read from disk one by one, in the order of their last change.
     #[must_use]
     pub fn records(&self, kind: &str) -> Records<'_> {
-        Records::new(&self.dir, self.live.of_kind(kind))
+        self.records_after(kind, 0)
     }
 
     /// Like [`Journal::records`], of those that a transaction after `seq` put.
     #[must_use]
     pub fn records_after(&self, kind: &str, seq: u64) -> Records<'_> {
-        let mut places = self.live.of_kind(kind);
-        places.retain(|place| place.seq > seq);
-        Records::new(&self.dir, places)
+        Records::new(&self.dir, self.live.of_kind(kind, seq))
     }
 
     fn check(&self) -> Result<(), Error> {
         match &self.broken {
             Some((path, source)) => Err(Error::Broken { path: path.clone(), source: Arc::clone(source) }),
             None => Ok(()),
+        }
+    }
+
+    /// Writes lines at the end of the active segment, with room for more where that is used up.
+    fn write(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+        let (lines, end) = (text.len(), self.end + text.len() as u64);
+        if end > self.room {
+            let room = end.saturating_add(self.options.room_bytes).min(self.options.segment_bytes);
+            text.resize(lines + usize::try_from(room.saturating_sub(end)).unwrap_or(0), ROOM);
+        }
+        let mut written = self.file.write_all_at(text, self.end);
+        if written.is_err() && text.len() > lines {
+            // There may be room for the lines, if not for more.
+            text.truncate(lines);
+            written = self.file.set_len(self.end).and_then(|()| self.file.write_all_at(text, self.end));
+            self.room = self.end;
+        }
+        self.room = self.room.max(self.end + text.len() as u64);
+        written
+    }
+
+    /// Gives the room back that the active segment has not used.
+    fn trim(&mut self) {
+        // Where it fails the room stays, which every reader knows.
+        if self.room > self.end && self.file.set_len(self.end).is_ok() {
+            self.room = self.end;
         }
     }
 
@@ -244,8 +275,9 @@ impl Journal {
             Err(Error::Io { path, source, .. }) => return Err(self.stop(path, source)),
             outcome => outcome?,
         }
+        self.trim();
         self.sizes.insert(Name::Segment(self.active), self.end);
-        (self.active, self.file, self.end) = (self.active + 1, file, 0);
+        (self.active, self.file, self.end, self.room) = (self.active + 1, file, 0, 0);
         Ok(())
     }
 
@@ -253,7 +285,10 @@ impl Journal {
     fn take_back(&mut self, source: io::Error) -> Error {
         let path = Name::Segment(self.active).path(&self.dir);
         match self.file.set_len(self.end).and_then(|()| self.file.sync_data()) {
-            Ok(()) => Error::NotWritten { path, source },
+            Ok(()) => {
+                self.room = self.end;
+                Error::NotWritten { path, source }
+            }
             Err(_) => self.stop(path, source),
         }
     }
@@ -265,12 +300,16 @@ impl Journal {
         Error::Broken { path, source }
     }
 
-    fn note(&mut self, transaction: &Transaction, seq: u64, offset: u64, len: u32) {
+    /// Knows from now on where the records of a transaction are, whose changes begin at `begin` of the line that is at `at`.
+    fn note(&mut self, transaction: &Transaction, seq: u64, at: (u64, u32), begin: usize) {
         let file = Name::Segment(self.active);
         for (change, nth) in transaction.changes.iter().zip(0..) {
             let (kind, id) = (&*change.kind, &*change.id);
-            match change.body {
-                Some(body) => self.live.put(kind, id, Place::new(file, (offset, len), (seq, nth), kind, id, body)),
+            match &change.body {
+                Some(body) => {
+                    let body = begin + body.start..begin + body.end;
+                    self.live.put(kind, id, Place::new(file, at, (seq, nth), kind, id, body));
+                }
                 None => self.live.drop(kind, id),
             }
         }

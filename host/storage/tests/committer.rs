@@ -9,7 +9,8 @@ use std::thread;
 use chela_storage::journal::{Committer, Error, Journal, Options, Report, Transaction};
 
 fn open(root: &Path) -> Journal {
-    let options = Options { segment_bytes: 20_000, dead_bytes_min: 20_000, aside: root.join("torn") };
+    let options =
+        Options { segment_bytes: 20_000, dead_bytes_min: 20_000, room_bytes: 3_000, aside: root.join("torn") };
     Journal::open(&root.join("journal"), options).expect("the journal opens").0
 }
 

@@ -16,7 +16,8 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let root = tempfile::tempdir().expect("a temporary directory");
-        let options = Options { segment_bytes: 400, dead_bytes_min: 1_000, aside: root.path().join("torn") };
+        let options =
+            Options { segment_bytes: 400, dead_bytes_min: 1_000, room_bytes: 0, aside: root.path().join("torn") };
         Self { root, options }
     }
 
@@ -203,6 +204,70 @@ fn a_torn_end_is_cut_and_kept_aside() {
     assert_eq!(fs::read(&place.options.aside).expect("readable"), b"{\"seq\":2,\"gro\n");
     commit(&mut journal, &[put("job", "b", "2")]);
     assert_eq!(records(&place.open(), "job").len(), 2);
+}
+
+#[test]
+fn a_segment_has_room_that_is_used_up_given_back_and_never_taken_for_a_tear() {
+    let mut place = Place::new();
+    (place.options.room_bytes, place.options.segment_bytes) = (300, 1_000);
+    let path = place.file("state.00000001.ndjson");
+    let mut journal = place.open();
+    commit(&mut journal, &[put("job", "a", "1")]);
+    let first = fs::read(&path).expect("readable");
+    let lines = first.iter().rposition(|byte| *byte == b'\n').expect("a line") + 1;
+    assert_eq!(first[lines..], [b' '; 300]);
+    commit(&mut journal, &[put("job", "b", "2")]);
+    assert_eq!(fs::read(&path).expect("readable").len(), first.len(), "within the room the file does not grow");
+    for n in 0..20 {
+        drop(journal);
+        let (opened, recovery) = place.try_open().expect("opens");
+        journal = opened;
+        assert_eq!((recovery.cut, recovery.records), (None, 2 + n));
+        commit(&mut journal, &[put("job", &n.to_string(), "3")]);
+    }
+    let (last, names) = (place.names().pop().expect("a segment"), place.names());
+    assert!(names.len() > 1, "{names:?}");
+    for name in names.iter().filter(|name| **name != last) {
+        let bytes = fs::read(place.file(name)).expect("readable");
+        assert!(bytes.ends_with(b"}\n") && bytes.len() < 1_300, "{name} gave its room back when it was closed");
+        // A power cut may bring it back.
+        fs::write(place.file(name), [&bytes[..], &[b' '; 200]].concat()).expect("written");
+    }
+    assert_eq!(place.try_open().expect("opens").1, Recovery { seq: 22, records: 22, cut: None });
+    assert_eq!(journal::salvage(&place.dir(), &place.root.path().join("old")).expect("salvaged").lost, 0);
+    assert_eq!(place.open().len(), 22);
+}
+
+#[test]
+fn what_is_torn_within_the_room_is_cut_and_the_room_is_not_kept() {
+    let mut place = Place::new();
+    place.options.room_bytes = 300;
+    let mut journal = place.open();
+    commit(&mut journal, &[put("job", "a", "1")]);
+    let path = place.file("state.00000001.ndjson");
+    let mut bytes = fs::read(&path).expect("readable");
+    let lines = bytes.iter().rposition(|byte| *byte == b'\n').expect("a line") + 1;
+    bytes[lines + 40..lines + 53].copy_from_slice(b"{\"seq\":2,\"gro");
+    fs::write(&path, &bytes).expect("written");
+    let (mut journal, recovery) = place.try_open().expect("opens");
+    assert_eq!(recovery.cut, Some(Cut { path: path.clone(), offset: lines as u64, bytes: 53 }));
+    assert_eq!(fs::read(&path).expect("readable").len(), lines);
+    let aside = fs::read(&place.options.aside).expect("readable");
+    assert_eq!(aside.trim_ascii(), b"{\"seq\":2,\"gro");
+    commit(&mut journal, &[put("job", "b", "2")]);
+    assert_eq!(records(&place.open(), "job").len(), 2);
+}
+
+#[test]
+fn a_value_is_put_as_its_json() {
+    let place = Place::new();
+    let mut journal = place.open();
+    let mut transaction = Transaction::new();
+    transaction.put_value("job", "a", &("two\nlines", 3)).expect("plain JSON");
+    let raw = serde_json::value::RawValue::from_string("[1,\n2]".into()).expect("JSON");
+    assert!(matches!(transaction.put_value("job", "b", &raw), Err(Error::Body { .. })));
+    commit(&mut journal, &[transaction]);
+    assert_eq!(records(&place.open(), "job"), [("a".into(), 1, "[\"two\\nlines\",3]".into())]);
 }
 
 #[test]

@@ -25,6 +25,8 @@ const GOOD_AFTER_MS: u64 = 10_000;
 const BACKOFF_MAX_MS: u64 = 60_000;
 /// Discord keeps a session that is closed by any code but 1000 and 1001.
 const KEEP_SESSION: u16 = 4_000;
+/// The host ends a connection so on which a message came that is larger than it takes.
+const TOO_LARGE: u16 = 1_009;
 
 impl Machine {
     pub fn is_current(&self, connection: &str) -> bool {
@@ -141,11 +143,27 @@ impl Machine {
         if let Some((health, advice)) = final_refusal(closed.code) {
             return self.halt(turn, health, format!("Discord refused the connection ({}): {advice}", closed.code));
         }
+        if closed.code == TOO_LARGE {
+            return self.too_large(turn, &reason);
+        }
         if matches!(closed.code, 4_003 | 4_007 | 4_009) {
             // Not authenticated, a bad sequence, a session that timed out: there is nothing to resume.
             self.forget_session();
         }
         self.retry(turn, &format!("the connection ended ({}) {reason}", closed.code));
+    }
+
+    /// A session that is resumed gets the same message again, so another one begins. Where that starts with such a message too, a person
+    /// has to decide: Discord takes a bot's token back that identifies all day long.
+    fn too_large(&mut self, turn: &mut Turn, reason: &str) {
+        let link = &self.state.link;
+        let was_good = link.ready_ms > 0 && turn.now_ms.saturating_sub(link.ready_ms) >= GOOD_AFTER_MS;
+        if was_good {
+            self.forget_session();
+            return self.retry(turn, reason);
+        }
+        let advice = "raise grants.rates.frameBytes of this channel, and limits.memoryMb with it";
+        self.halt(turn, Health::Failed, format!("Discord sends more at once than is taken ({reason}); {advice}"));
     }
 
     pub fn frame(&mut self, turn: &mut Turn, data: &str) {

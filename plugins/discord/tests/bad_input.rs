@@ -1,6 +1,6 @@
 //! Whatever a network, or someone who pretends to be it, could send: none of it stops the adapter, and each is answered within bounds.
 
-use chela_sdk::channel::{Channel, HttpResponse, Input, Outbound, Output, Request, SocketClosed, SocketText};
+use chela_sdk::channel::{Channel, Health, HttpResponse, Input, Outbound, Output, Request, SocketClosed, SocketText};
 use chela_sdk::{Context, Plugin};
 use discord::Discord;
 use serde_json::{Value, json};
@@ -158,6 +158,7 @@ fn malformed_answers_never_stop_the_adapter() {
                     body: body.to_string().into_bytes(),
                     error: String::new(),
                     refused: random.u8(0..10) == 0,
+                    sent: random.bool(),
                 })
             };
             let mut inputs: Vec<Input> = ids.map(&mut answer).collect();
@@ -195,4 +196,26 @@ fn whatever_closes_the_connection_leads_to_one_attempt_or_to_none() {
         let is_final = matches!(code, 4_004 | 4_010..=4_014);
         assert_eq!(timers.count(), usize::from(!is_final), "code {code}");
     }
+}
+
+#[test]
+fn a_message_that_is_too_large_is_not_asked_for_again() {
+    let closed = |name: &str| SocketClosed {
+        connection: name.to_owned(),
+        code: 1_009,
+        reason: "a message of 9 bytes, and 8 are taken".into(),
+        refused: false,
+    };
+    let (mut adapter, name) = ready();
+    handle(&mut adapter, 60_000, vec![Input::SocketClosed(closed(&name))]);
+    let outputs = handle(&mut adapter, 70_000, vec![Input::Timer("connect".into())]);
+    let name = connection(&outputs).expect("another attempt");
+    let hello = json!({ "op": 10, "d": { "heartbeat_interval": 41_250 } });
+    let sent = handle(&mut adapter, 70_100, vec![frame(&name, hello)]);
+    let opens = |output: &Output| format!("{output:?}").contains(r#"{\"op\":2,"#);
+    assert!(sent.iter().any(opens), "a new session, not the one with that message: {sent:?}");
+    let outputs = handle(&mut adapter, 70_200, vec![Input::SocketClosed(closed(&name))]);
+    let gave_up = |output: &Output| matches!(output, Output::Status(status) if status.health == Health::Failed && status.detail.contains("frameBytes"));
+    assert!(outputs.iter().any(gave_up), "a person decides: {outputs:?}");
+    assert!(!outputs.iter().any(|output| matches!(output, Output::SetTimer(_))), "no attempt follows: {outputs:?}");
 }

@@ -2,7 +2,7 @@
 
 mod emitting;
 mod following;
-mod indexing;
+pub mod indexing;
 
 use std::path::Path;
 

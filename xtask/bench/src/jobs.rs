@@ -87,16 +87,16 @@ async fn made(binary: &Path, figures: &mut Value) -> Result<()> {
     let (_temp, dir) = directory(|config| team(config, ids(), &script))?;
     let (_empty, empty) = directory(|config| team(config, ids(), &script))?;
     let (mut single, mut many, mut bare, mut p99) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut total = 0;
+    let mut made = Vec::new();
     let app = Arc::new(start_in(&dir, binary).await?);
     app.plugins().loaded().await;
     for _ in 0..ROUNDS {
         bare.push(flushes(dir.path())?);
         for (callers, rates) in [(1, &mut single), (16, &mut many)] {
             // No more than the restart below is to find.
-            let left = (UNFINISHED - total) / 2 / (ROUNDS);
-            let (rate, mut took) = create(&app, callers, left.min(if callers == 1 { 700 } else { 1_400 })).await?;
-            total += took.len();
+            let left = (UNFINISHED - made.len()) / 2 / (ROUNDS);
+            let (rate, mut took, ids) = create(&app, callers, left.min(if callers == 1 { 700 } else { 1_400 })).await?;
+            made.extend(ids);
             rates.push(rate);
             if callers == 16 {
                 p99.push(micros(&mut took, 0.99) / 1_000.0);
@@ -114,7 +114,7 @@ async fn made(binary: &Path, figures: &mut Value) -> Result<()> {
     figures["create_to_fdatasync_16"] = json!(rounded(many / bare));
     figures["create_p99_ms_16"] = json!(rounded(p99[ROUNDS / 2]));
     eprintln!("made: {figures}");
-    create(&app, 16, UNFINISHED - total).await?;
+    made.extend(create(&app, 16, UNFINISHED - made.len()).await?.2);
     let app = Arc::into_inner(app).context("nobody else holds it")?;
     app.stop().await.map_err(|error| anyhow!("{error}"))?;
 
@@ -126,9 +126,14 @@ async fn made(binary: &Path, figures: &mut Value) -> Result<()> {
     let app = start_in(&dir, binary).await?;
     let start_ms = begun.elapsed().as_secs_f64() * 1e3;
     let listening = Instant::now();
-    while app.jobs().under_way() < UNFINISHED {
-        ensure!(listening.elapsed() < Duration::from_secs(60), "{} of {UNFINISHED} go on", app.jobs().under_way());
-        tokio::time::sleep(Duration::from_millis(2)).await;
+    let in_lanes = queued(&app, ids())?;
+    ensure!(in_lanes == UNFINISHED, "{in_lanes} of {UNFINISHED} are in their lanes when the listener is up");
+    // Every job is driven on, which its record says.
+    for id in &made {
+        while app.jobs().get(id).await?.is_none_or(|job| job.resume_count != 1) {
+            ensure!(listening.elapsed() < Duration::from_secs(60), "job {id} does not go on");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
     figures["unfinished"] = json!(UNFINISHED);
     figures["start_empty_ms"] = json!(rounded(empty_ms));
@@ -138,34 +143,48 @@ async fn made(binary: &Path, figures: &mut Value) -> Result<()> {
     app.stop().await.map_err(|error| anyhow!("{error}"))
 }
 
-/// Makes so many jobs by so many callers; how many a second, and how long each took.
-async fn create(app: &Arc<App>, callers: usize, count: usize) -> Result<(f64, Vec<Duration>)> {
+/// Messages that run or wait in the lanes of agents, each lane in the order of acceptance.
+fn queued(app: &App, agents: impl Iterator<Item = String>) -> Result<usize> {
+    let mut count = 0;
+    for agent in agents {
+        let key = main_of(&agent)?;
+        let waiting = app.sessions().waiting(&key);
+        ensure!(waiting.is_sorted_by(|a, b| a.waiting_ms >= b.waiting_ms), "the lane of {agent} is out of order");
+        count += waiting.len() + usize::from(app.sessions().running(&key).is_some());
+    }
+    Ok(count)
+}
+
+/// Makes so many jobs by so many callers; how many a second, how long each took, and their ids.
+async fn create(app: &Arc<App>, callers: usize, count: usize) -> Result<(f64, Vec<Duration>, Vec<String>)> {
     let next = Arc::new(AtomicUsize::new(0));
     let started = Instant::now();
     let tasks: Vec<_> = (0..callers)
         .map(|_| {
             let (app, next) = (app.clone(), next.clone());
             tokio::spawn(async move {
-                let mut took = Vec::new();
+                let (mut took, mut ids) = (Vec::new(), Vec::new());
                 loop {
                     let nth = next.fetch_add(1, Ordering::Relaxed);
                     if nth >= count {
-                        return anyhow::Ok(took);
+                        return anyhow::Ok((took, ids));
                     }
                     let begun = Instant::now();
                     // Each with each, and nobody with itself.
                     let other = (nth + 1 + nth / SLOW % (SLOW - 1)) % SLOW;
-                    send(&app, &format!("s{}", nth % SLOW), &format!("s{other}")).await?;
+                    ids.push(send(&app, &format!("s{}", nth % SLOW), &format!("s{other}")).await?);
                     took.push(begun.elapsed());
                 }
             })
         })
         .collect();
-    let mut all = Vec::new();
+    let (mut all, mut ids) = (Vec::new(), Vec::new());
     for task in tasks {
-        all.extend(task.await??);
+        let (took, made) = task.await??;
+        all.extend(took);
+        ids.extend(made);
     }
-    Ok((all.len() as f64 / started.elapsed().as_secs_f64(), all))
+    Ok((all.len() as f64 / started.elapsed().as_secs_f64(), all, ids))
 }
 
 async fn turns(binary: &Path, figures: &mut Value) -> Result<()> {

@@ -16,7 +16,7 @@ use chela::layout::StateDir;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use gateway::Gateway;
+use crate::gateway::Gateway;
 use model::Model;
 
 /// Agents, so that many lanes are busy.

@@ -1,8 +1,10 @@
-//! Kills a gateway again and again while it emits, or while its agents talk, and reads what is left.
+//! Kills a gateway again and again while it emits, while its agents talk, or while people talk to it, and reads what is left.
 //! Keeps true: what counts as lost, doubled or out of order is told by the log and by what the emitters were told, never by the gateway's own
 //! word. Never: kills a process that it did not start.
 
+pub mod channels;
 pub mod editing;
+pub mod gateway;
 mod index;
 pub mod jobs;
 mod life;

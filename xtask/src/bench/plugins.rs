@@ -30,9 +30,14 @@ pub fn run(binary: &Path) -> Result<Value> {
 
 /// What is measured inside a process of its own, in a release build.
 pub fn inside(binary: &Path, area: &str) -> Result<Map<String, Value>> {
+    inside_with(binary, area, &target().join("guests"))
+}
+
+/// The same, with what the area is given besides.
+pub fn inside_with(binary: &Path, area: &str, given: &Path) -> Result<Map<String, Value>> {
     succeed(cargo().args(["build", "--release", "--package", "chela-bench"]))?;
     let mut command = Command::new(binary.with_file_name("chela-bench"));
-    command.arg(area).arg(binary).arg(target().join("guests"));
+    command.arg(area).arg(binary).arg(given);
     command.stderr(std::process::Stdio::inherit());
     let figures = printed(&mut command).context("chela-bench failed")?;
     serde_json::from_str(&figures).context("chela-bench printed no object")

@@ -18,7 +18,7 @@ class Lifecycle(exports.Lifecycle):
     def configure(self, json_text):
         global scratch
         config = json.loads(json_text)
-        scratch = config.pop("scratch", scratch)
+        scratch = str(config.pop("scratch", scratch))
         for path in config:
             raise Err(ConfigError(path, "only `scratch` is known"))
 

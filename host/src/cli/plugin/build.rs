@@ -125,7 +125,7 @@ fn javascript(found: &Found, to: &Path) -> anyhow::Result<()> {
     }
     let new = beside(to);
     let mut node = Command::new("node");
-    node.args(["build.mjs", "plugin.js", "wit/policy", found.project.world.as_str()]).arg(relative(&new));
+    node.args(["build.mjs", "plugin.js", found.project.world.wit(), found.project.world.as_str()]).arg(relative(&new));
     succeed(node.current_dir(&found.dir), "the component could not be made of plugin.js")?;
     fs::rename(&new, to).with_context(|| format!("cannot write {}", to.display()))
 }
@@ -146,7 +146,7 @@ fn python(found: &Found, to: &Path) -> anyhow::Result<()> {
     let mut componentize = Command::new(tool);
     componentize.args([
         "-d",
-        "wit/policy",
+        found.project.world.wit(),
         "-w",
         found.project.world.as_str(),
         "componentize",

@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Temporary, read_input, workbench, workbench_with};
 use crate::cli::Output;
-use crate::config::PluginLimits;
+use crate::cli::exit::WrongArgument;
+use crate::config::{ChannelLimits, PluginLimits};
 use crate::layout::StateDir;
 use crate::plugins::{self, Workbench};
 
@@ -18,7 +19,7 @@ use crate::plugins::{self, Workbench};
 pub(in crate::cli) struct New {
     /// What the plugin is called: a-z, 0-9 and `-`
     name: String,
-    /// What it decides: `classifier`, `guard` or `continuation`
+    /// What it decides: `classifier`, `guard` or `continuation`; or `channel`, which speaks to a chat network
     #[arg(long, value_parser = world)]
     world: World,
     /// What it is written in: `rust`, `js`, `python` or `script`
@@ -34,10 +35,8 @@ fn world(text: &str) -> Result<World, String> {
         "classifier" => Ok(World::Classifier),
         "guard" => Ok(World::Guard),
         "continuation" => Ok(World::Continuation),
-        "channel" => {
-            Err("the world `channel` is a draft; this version loads classifier, guard and continuation".into())
-        }
-        _ => Err("write classifier, guard or continuation".into()),
+        "channel" => Ok(World::Channel),
+        _ => Err("write classifier, guard, continuation or channel".into()),
     }
 }
 
@@ -48,6 +47,11 @@ fn language(text: &str) -> Result<Language, String> {
 
 impl New {
     pub(super) fn run(&self, output: Output) -> anyhow::Result<()> {
+        if (self.world, self.lang) == (World::Channel, Language::Script) {
+            let said =
+                "a script is a policy, and a channel needs a state of its own; write rust, js or python".to_owned();
+            return Err(WrongArgument { flag: "--lang", said }.into());
+        }
         let name = Name::parse(&self.name, plugins::builtin_names())?;
         let dir = self.into.clone().unwrap_or_else(|| PathBuf::from(name.as_str()));
         let taken = fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) || dir.is_file();
@@ -102,7 +106,10 @@ impl Found {
     }
 
     pub(super) fn limits(&self) -> PluginLimits {
-        let default = PluginLimits::default();
+        let default = match self.project.world {
+            World::Channel => ChannelLimits::default().into(),
+            World::Classifier | World::Guard | World::Continuation => PluginLimits::default(),
+        };
         PluginLimits { memory_mb: self.project.memory_mb.unwrap_or(default.memory_mb), ..default }
     }
 

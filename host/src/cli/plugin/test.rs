@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use chela_kit::{Asked, Case, Expected, Must};
+use chela_kit::{Asked, Case, Expected, Must, World};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -65,7 +65,7 @@ pub(super) fn in_words(rows: &[Row]) -> String {
     let own = rows.iter().filter(|row| row.file != CONFORMANCE).count();
     let (passed, asked) = (rows.len() - failed.len(), rows.len() - own);
     lines.push(format!(
-        "{passed} of {} passed: {own} of its own, {asked} that every such plugin is asked; each on a fresh and on a used instance",
+        "{passed} of {} passed: {own} of its own, {asked} that every such plugin is asked; each on a fresh instance and on a used or restored one",
         rows.len()
     ));
     lines.join("\n")
@@ -150,12 +150,17 @@ impl Stages<'_> {
         input: &Value,
         wrong: impl Fn(&Result<Value, CallError>) -> Option<String>,
     ) -> anyhow::Result<Option<String>> {
+        let is_adapter = self.found.project.world == World::Channel;
         let (opened, used) = self.staged(config)?;
         let fresh = opened.start()?.call(export, input);
         if let Some(said) = wrong(&fresh) {
             return Ok(Some(said));
         }
-        let again = used.call(export, input);
+        // An adapter has a state: what it was told in other cases is none of this one's, but one that takes over must go on alike.
+        let (again, other) = match is_adapter {
+            true => (opened.start()?.call_restored(&mut opened.start()?, input), "one that goes on from its state"),
+            false => (used.call(export, input), "a used instance"),
+        };
         if !used.is_whole() {
             *used = opened.start()?;
         }
@@ -166,7 +171,7 @@ impl Stages<'_> {
         let (first, second) = (text(&fresh), text(&again));
         let cut = |text: &str| text.chars().take(200).collect::<String>();
         Ok((first != second)
-            .then(|| format!("a used instance answers otherwise: {}; a fresh one: {}", cut(&second), cut(&first))))
+            .then(|| format!("{other} answers otherwise: {}; a fresh one: {}", cut(&second), cut(&first))))
     }
 
     fn refusal(&mut self, config: &Map<String, Value>, said: &str) -> anyhow::Result<Option<String>> {

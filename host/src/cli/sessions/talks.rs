@@ -1,4 +1,6 @@
-//! `chela sessions list|show|reset|delete`: conversations with agents, by their keys.
+//! `chela sessions list|show|reset|compact|delete`: conversations with agents, by their keys.
+
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -12,6 +14,7 @@ use crate::sessions::text_of;
 const LABEL_MAX: usize = 40;
 /// Of what a tool was given or answered.
 const TOOL_CHARS_MAX: usize = 200;
+const COMPACT_PATIENCE: Duration = Duration::from_secs(900);
 
 #[derive(Args, Default, PartialEq)]
 pub(super) struct List {
@@ -34,6 +37,12 @@ pub(super) struct Show {
 
 #[derive(Args)]
 pub(super) struct Reset {
+    /// Such as agent:eden:main; an agent's id is its main conversation
+    key: String,
+}
+
+#[derive(Args)]
+pub(super) struct Compact {
     /// Such as agent:eden:main; an agent's id is its main conversation
     key: String,
 }
@@ -185,6 +194,19 @@ impl Reset {
                 "{} begins anew; what was said stays in its transcript, and no prompt has it any more",
                 word(&done["key"])
             )
+        });
+        Ok(())
+    }
+}
+
+impl Compact {
+    pub(super) fn run(&self, dir: &StateDir, output: Output) -> anyhow::Result<()> {
+        // As long as a run may take, and what waits before it.
+        let client = ask::gateway(dir)?.with_patience(COMPACT_PATIENCE);
+        let done = block_on(client.call("sessions.compact", json!({ "key": self.key })))??;
+        output.show(&done, || match done["compacted"] == json!(true) {
+            true => format!("{} is summed up; its next prompt begins with the summary", word(&done["key"])),
+            false => format!("{} stays as it is: {}", word(&done["key"]), word(&done["reason"])),
         });
         Ok(())
     }

@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
 use uuid::Uuid;
 
 use super::super::frame::{self, ErrorShape, Request, Response};
-use super::super::guard::Client;
+use super::super::guard::{Client, token_lost};
 use super::super::limiter::{self, WRONG_TOKENS};
 use super::super::table::{Caller, Payload, Reply};
 use super::super::{Context, api, follow};
@@ -27,6 +27,7 @@ use super::{BEFORE_CONNECT_BYTES_MAX, Connected};
 use crate::bus::{Delivery, Subscription};
 use crate::feed::{Audience, Heard, Listener};
 use crate::id;
+use crate::settings::Settings;
 
 /// How long a client may take to say who it is.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
@@ -36,6 +37,7 @@ const REQUESTS_MAX: usize = 512;
 const ROUND: usize = 64;
 /// How long a close waits for the other side's.
 const GOODBYE: Duration = Duration::from_secs(1);
+const TOKEN_LOST: &str = "unauthorized: the token of this connection is another one now; connect anew";
 const TOO_MUCH: &str = "more than 65536 bytes before connect";
 /// The protocol's bound on the reason of a close.
 pub(super) const REASON_BYTES_MAX: usize = 123;
@@ -59,12 +61,14 @@ pub(super) async fn serve(context: Context, upgraded: Upgraded, limits: WebSocke
     let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(limits)).await;
     let end = match come_in(&context, &mut socket, &allowance, client, page).await {
         Err(end) => end,
-        Ok((id, granted)) => {
+        Ok(Came { id, granted, settings }) => {
             allowance.lift();
             let mut phase = context.phase.clone();
+            let holder = granted.holder.clone();
             let served = Connection::new(&context, &mut socket, id, granted, client).serve();
             tokio::select! {
                 end = served => end,
+                () = token_lost(&context, &settings, Some(&holder)) => End::Close(CloseCode::Policy, TOKEN_LOST.into()),
                 () = follow::stopping(&mut phase) => {
                     let stopping = frame::event("shutdown", r#"{"reason":"gateway stopping"}"#, None);
                     // A client that does not take it any more learns it from the close.
@@ -96,6 +100,13 @@ async fn close(socket: &mut Socket, code: CloseCode, reason: &str) {
     let _ = tokio::time::timeout(GOODBYE, goodbye).await;
 }
 
+/// Who has come in, under which number and which settings.
+struct Came {
+    id: Uuid,
+    granted: Granted,
+    settings: Arc<Settings>,
+}
+
 /// From the challenge to a good `connect`.
 async fn come_in(
     context: &Context,
@@ -103,7 +114,7 @@ async fn come_in(
     allowance: &Allowance,
     client: Client,
     page: bool,
-) -> Result<(Uuid, Granted), End> {
+) -> Result<Came, End> {
     let now = context.clock.now();
     let nonce = id::fresh(now).to_string();
     let challenge = json!({ "nonce": nonce, "ts": now });
@@ -125,7 +136,7 @@ async fn come_in(
             let connection = id::fresh(now);
             let answer = Response::new(id, Ok(hello(context, &granted, connection)));
             send(socket, Message::text(text_of(&answer))).await?;
-            Ok((connection, granted))
+            Ok(Came { id: connection, granted, settings })
         }
         Err(denied) => {
             if denied.wrong_secret && !client.is_local() {

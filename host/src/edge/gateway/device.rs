@@ -10,8 +10,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::clock::Timestamp;
-use crate::scope::Scope;
-use crate::settings::Tokens;
+use crate::settings::{Principal, Seal, Tokens};
 
 /// How far the time of a signature may be from ours.
 const SKEW_MS: u64 = 120_000;
@@ -122,33 +121,32 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A token for one device, role and scope. Made from the owner's, so nothing is stored and a new owner's token ends them all.
+/// A token for one device and role. Sealed with the token that it was got with, so nothing is stored: it may what that one may, and ends with it.
 pub(super) struct DeviceToken {
-    scope: Scope,
+    holder: String,
     seal: blake3::Hash,
 }
 
 impl DeviceToken {
-    pub(super) fn of(tokens: &Tokens, device: &str, role: &str, scope: Scope) -> Self {
-        let key = blake3::derive_key("chela 2026-11 device tokens", tokens.owner().as_bytes());
-        let seal = blake3::keyed_hash(&key, format!("{device}|{role}|{scope}").as_bytes());
-        Self { scope, seal }
+    /// The token of a device that came with the token of `holder`.
+    pub(super) fn of(tokens: &Tokens, device: &str, role: &str, holder: &str) -> Option<Self> {
+        let (_, seal) = tokens.seal(Seal::Device, holder, &format!("{device}|{role}"))?;
+        Some(Self { holder: holder.to_owned(), seal })
     }
 
-    /// The scope that a presented token stands for, if it is this device's.
-    pub(super) fn scope_of(tokens: &Tokens, device: &str, role: &str, presented: &str) -> Option<Scope> {
-        let (scope, seal) = presented.strip_prefix("cdt.")?.split_once('.')?;
-        let scope = Scope::ALL.into_iter().find(|known| known.as_str().ends_with(scope) && !scope.is_empty())?;
+    /// Whose token a presented one was got with, if it is this device's.
+    pub(super) fn holder_of(tokens: &Tokens, device: &str, role: &str, presented: &str) -> Option<Principal> {
+        let (holder, seal) = presented.strip_prefix("cdt.")?.rsplit_once('.')?;
         let seal = blake3::Hash::from_hex(seal).ok()?;
+        let (principal, own) = tokens.seal(Seal::Device, holder, &format!("{device}|{role}"))?;
         // Hashes compare in constant time.
-        (Self::of(tokens, device, role, scope).seal == seal).then_some(scope)
+        (own == seal).then_some(principal)
     }
 }
 
 impl fmt::Display for DeviceToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scope = self.scope.as_str();
-        write!(f, "cdt.{}.{}", scope.rsplit('.').next().unwrap_or(scope), self.seal.to_hex())
+        write!(f, "cdt.{}.{}", self.holder, self.seal.to_hex())
     }
 }
 

@@ -134,6 +134,8 @@ pub(super) struct Facts<'a> {
 #[derive(Debug)]
 pub(super) struct Granted {
     pub(super) principal: Principal,
+    /// The name of the token behind it, by which it is here.
+    pub(super) holder: String,
     /// The widest scope of those that were granted; none where none was asked for.
     pub(super) scope: Option<Scope>,
     pub(super) scopes: Vec<String>,
@@ -195,13 +197,14 @@ pub(super) fn decide(request: Request, facts: &Facts<'_>) -> Result<Granted, Den
         denied.error.retry_after_ms = Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
         return Err(denied);
     }
-    let (principal, role) = authenticate(&connect, facts)?;
+    let (principal, holder) = authenticate(&connect, facts)?;
     let (scope, scopes) = grant(connect.scopes.as_deref(), principal.scope);
     let device_token = connect
         .device
         .as_ref()
-        .map(|device| DeviceToken::of(facts.tokens, &device.id, role, principal.scope).to_string());
-    Ok(Granted { principal, scope, scopes, device_token, connect })
+        .and_then(|device| DeviceToken::of(facts.tokens, &device.id, ROLE, &holder))
+        .map(|token| token.to_string());
+    Ok(Granted { principal, holder, scope, scopes, device_token, connect })
 }
 
 fn check_version(connect: &Connect) -> Result<(), Denied> {
@@ -221,7 +224,8 @@ fn check_version(connect: &Connect) -> Result<(), Denied> {
 
 const ROLE: &str = "operator";
 
-fn authenticate(connect: &Connect, facts: &Facts<'_>) -> Result<(Principal, &'static str), Denied> {
+/// Who it is, and the name of the token behind it.
+fn authenticate(connect: &Connect, facts: &Facts<'_>) -> Result<(Principal, String), Denied> {
     if let Some(device) = &connect.device {
         let token = connect.auth.token.as_deref().or(connect.auth.device_token.as_deref()).unwrap_or_default();
         let signed = device::Signed {
@@ -250,24 +254,24 @@ fn authenticate(connect: &Connect, facts: &Facts<'_>) -> Result<(Principal, &'st
                 })),
         });
     }
+    let of_token = |secret: &str| {
+        let principal = facts.tokens.find(secret.as_bytes())?;
+        Some((principal.clone(), principal.name))
+    };
     let of_device = |secret: &str| {
         let device = connect.device.as_ref()?;
-        DeviceToken::scope_of(facts.tokens, &device.id, ROLE, secret).map(|scope| Principal {
-            name: format!("device {}", device.id.chars().take(12).collect::<String>()),
-            scope,
-        })
+        let holder = DeviceToken::holder_of(facts.tokens, &device.id, ROLE, secret)?;
+        let name = format!("device {}", device.id.chars().take(12).collect::<String>());
+        Some((Principal { name, scope: holder.scope }, holder.name))
     };
-    presented
-        .find_map(|secret| facts.tokens.find(secret.as_bytes()).or_else(|| of_device(secret)))
-        .map(|principal| (principal, ROLE))
-        .ok_or_else(|| {
-            let said = "unauthorized: gateway token mismatch (`chela token` prints the token of a state directory)";
-            let details = json!({
-                "code": "AUTH_TOKEN_MISMATCH", "authReason": "token_mismatch", "canRetryWithDeviceToken": false,
-                "recommendedNextStep": "update_auth_credentials",
-            });
-            Denied { wrong_secret: true, ..Denied::invalid(said).details(details) }
-        })
+    presented.find_map(|secret| of_token(secret).or_else(|| of_device(secret))).ok_or_else(|| {
+        let said = "unauthorized: gateway token mismatch (`chela token` prints the token of a state directory)";
+        let details = json!({
+            "code": "AUTH_TOKEN_MISMATCH", "authReason": "token_mismatch", "canRetryWithDeviceToken": false,
+            "recommendedNextStep": "update_auth_credentials",
+        });
+        Denied { wrong_secret: true, ..Denied::invalid(said).details(details) }
+    })
 }
 
 /// Scopes that clients of the old system ask for beside our three, each with what it takes here.

@@ -1,73 +1,19 @@
 //! What people do on the pages: each a form, made as a change like any other, and answered for the script or as a page.
 
-use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use chela_page::Move;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::form::Form;
-use super::look::shell;
-use super::{SCRIPT, html, own_path, see_other};
-use crate::edge::frame::ErrorCode;
+use super::sent::{Sent, args_of, called, refusal_of};
 use crate::edge::params::{Named, bad};
-use crate::edge::table::{Caller, change};
-use crate::edge::tools::{Failure, invoked};
+use crate::edge::table::change;
 use crate::edge::{Context, ErrorShape, Refusal, chat, humans, monitor};
 use crate::id;
 use crate::session_key::SessionKey;
 use crate::sessions::Asked;
 use crate::tasks::View;
-use crate::tools::Call;
-
-/// A form on its way: who sent it, what it says, and how the answer is to look.
-struct Sent {
-    caller: Caller,
-    form: Form,
-    head: Parts,
-}
-
-impl Sent {
-    async fn read(context: &Context, request: Request) -> Result<Self, Box<Response>> {
-        let caller = Caller::of(&request);
-        let (head, body) = request.into_parts();
-        match Form::read(context, body).await {
-            Ok(form) => Ok(Self { caller, form, head }),
-            Err(refusal) => Err(Box::new(answer_refused(context, &head, &refusal, None, "/").await)),
-        }
-    }
-
-    fn back(&self) -> &str {
-        own_path(self.form.get("back").unwrap_or("/"))
-    }
-
-    /// Done, or why not: for the script in JSON; else on to the page, or a page that has what was typed.
-    async fn answer(self, context: &Context, done: Result<String, Refusal>) -> Response {
-        match done {
-            Ok(next) if self.head.headers.contains_key(SCRIPT) => Json(json!({ "next": next })).into_response(),
-            Ok(next) => see_other(&next),
-            Err(refusal) => {
-                let typed = ["answer", "text", "content", "message"].iter().find_map(|name| self.form.get(name));
-                answer_refused(context, &self.head, &refusal, typed, self.back()).await
-            }
-        }
-    }
-}
-
-async fn answer_refused(
-    context: &Context,
-    head: &Parts,
-    refusal: &Refusal,
-    typed: Option<&str>,
-    back: &str,
-) -> Response {
-    if head.headers.contains_key(SCRIPT) {
-        return refusal.clone().into_response();
-    }
-    let shell = shell(context, head).await;
-    html(refusal.status(), chela_page::refused(&shell, &refusal.to_string(), typed, back).whole(&shell))
-}
 
 pub(super) async fn answer(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
     let sent = match Sent::read(&context, request).await {
@@ -155,7 +101,7 @@ async fn moved(context: &Context, id: &str, sent: &Sent) -> Result<(), Refusal> 
             "task_cancel"
         }
     };
-    called(context, &sent.caller, tool, args, &view).await
+    called(context, &sent.caller, tool, args, &view.agent).await
 }
 
 async fn put_back(context: &Context, sent: &Sent, view: &View) -> Result<(), Refusal> {
@@ -172,31 +118,6 @@ async fn put_back(context: &Context, sent: &Sent, view: &View) -> Result<(), Ref
         })
     };
     change(context, &sent.caller, "hub.task.backlog", work).await.map_err(refusal_of)
-}
-
-/// Calls a tool on a task as its agent would, through every guard; what it refuses is said as it says it.
-async fn called(
-    context: &Context,
-    caller: &Caller,
-    tool: &str,
-    args: Map<String, Value>,
-    view: &View,
-) -> Result<(), Refusal> {
-    let call = Call::of_caller(tool, args, SessionKey::main(view.agent.clone()));
-    match invoked(context, caller, call).await {
-        Ok(answer) if answer.get("success") == Some(&json!(true)) => Ok(()),
-        Ok(answer) => {
-            let said =
-                ["error", "instruction", "message", "reason"].iter().find_map(|name| answer.get(*name)?.as_str());
-            Err(Refusal::Conflict { said: said.unwrap_or("it was refused").to_owned() })
-        }
-        Err(Failure::Tool(error @ crate::tools::Error::Arguments { .. })) => Err(bad("text", error.to_string())),
-        Err(error) => Err(Refusal::Unavailable { said: error.to_string() }),
-    }
-}
-
-fn args_of(value: Value) -> Map<String, Value> {
-    crate::bus::data(value)
 }
 
 pub(super) async fn steps(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
@@ -221,7 +142,7 @@ async fn changed_steps(context: &Context, id: &str, sent: &Sent) -> Result<(), R
     };
     let mut args = args_of(args);
     args.insert("task_id".into(), json!(view.id));
-    called(context, &sent.caller, "task_update", args, &view).await
+    called(context, &sent.caller, "task_update", args, &view.agent).await
 }
 
 pub(super) async fn note(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
@@ -232,7 +153,7 @@ pub(super) async fn note(State(context): State<Context>, Named(id): Named<String
     let done = match task_as_seen(&context, &id, None) {
         Ok(view) => {
             let args = args_of(json!({ "task_id": view.id, "progress": sent.form.written("text") }));
-            called(&context, &sent.caller, "task_update", args, &view).await
+            called(&context, &sent.caller, "task_update", args, &view.agent).await
         }
         Err(refusal) => Err(refusal),
     };
@@ -284,11 +205,4 @@ pub(super) async fn abort(State(context): State<Context>, request: Request) -> R
     };
     let next = sent.back().to_owned();
     sent.answer(&context, done.map(|()| next)).await
-}
-
-fn refusal_of(error: ErrorShape) -> Refusal {
-    match error.code == ErrorCode::InvalidRequest {
-        true => Refusal::Conflict { said: error.message },
-        false => Refusal::Unavailable { said: error.message },
-    }
 }

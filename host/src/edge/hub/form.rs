@@ -8,6 +8,7 @@ use crate::edge::{Context, Refusal, body};
 /// Fields that one form may have.
 const FIELDS_MAX: usize = 32;
 
+#[derive(Default)]
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {

@@ -59,6 +59,7 @@ async fn tell(socket: &mut Socket, context: &Context, headers: &HeaderMap) -> Op
     let mut phase = context.phase.clone();
     let mut followed = context.monitor.follow(None);
     let mut feed = context.feed.listen();
+    let mut lists = context.tasks.lists_seen();
     let mut stale = Stale::default();
     let mut next = Instant::now();
     loop {
@@ -73,6 +74,7 @@ async fn tell(socket: &mut Socket, context: &Context, headers: &HeaderMap) -> Op
                 Ok(None) => return Some((CloseCode::Restart, "the gateway stops")),
                 Err(_) => return Some((CloseCode::Error, "the log cannot be followed")),
             },
+            Ok(()) = lists.changed() => stale.lists(),
             heard = feed.next() => match heard {
                 Heard::Told(told) => of_feed(&told, &mut stale),
                 Heard::Missed(_) => stale.all = true,

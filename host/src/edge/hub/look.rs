@@ -26,10 +26,14 @@ pub(super) async fn shell(context: &Context, head: &Parts) -> Shell {
         theme: cookie(headers, THEME).and_then(Theme::parse).unwrap_or_default(),
         deployment: chela_page::clip(&settings.config.deployment.name, 60),
         path: own_path(path).to_owned(),
-        who: principal.map(|one| Who { name: one.name.clone(), may_write: one.scope.holds(Scope::Write) }),
+        who: principal.map(|one| Who {
+            name: one.name.clone(),
+            may_write: one.scope.holds(Scope::Write),
+            may_admin: one.scope.holds(Scope::Admin),
+        }),
         notice: None,
         open_questions: if principal.is_some() { context.hub.open_questions().await } else { 0 },
-        names: Vec::new(),
+        names: settings.config.hub.names.clone().into_iter().collect(),
     }
 }
 

@@ -39,8 +39,20 @@ pub(super) async fn tasks(State(context): State<Context>, request: Request) -> R
         from: asked.get("from").and_then(|from| from.parse().ok()).unwrap_or(0),
         cursor: asked.text("cursor"),
     };
-    let view = context.hub.tasks(filter).await;
-    show(&context, &head, view.map(|view| move |shell: &_| chela_page::tasks(shell, &view))).await
+    match asked.get("view") {
+        Some("canvas") => {
+            let view = context.hub.canvas(filter);
+            show(&context, &head, Ok(move |shell: &_| chela_page::canvas(shell, &view))).await
+        }
+        Some("schedule") => {
+            let view = context.hub.schedule(filter);
+            show(&context, &head, Ok(move |shell: &_| chela_page::schedule(shell, &view))).await
+        }
+        _ => {
+            let view = context.hub.tasks(filter).await;
+            show(&context, &head, view.map(|view| move |shell: &_| chela_page::tasks(shell, &view))).await
+        }
+    }
 }
 
 pub(super) async fn task(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
@@ -62,6 +74,7 @@ async fn gathered_task(
     let tab = match asked.get("tab") {
         Some("conversation") => context.hub.task_conversation(id, cursor, asked.get("full")).await?,
         Some("events") => context.hub.task_events(id, cursor).await?,
+        Some("why") => context.hub.task_why(id).await?,
         _ => TaskTab::Details,
     };
     Ok((view, tab))
@@ -90,7 +103,9 @@ pub(super) async fn conversation(
 ) -> Response {
     let (head, _) = request.into_parts();
     let asked = Form::of_query(&head);
-    let view = context.hub.conversation(&id, asked.text("thread"), asked.get("before"), asked.get("full")).await;
+    let wants_why = asked.get("why").is_some();
+    let view = context.hub.conversation(&id, asked.text("thread"), asked.get("before"), asked.get("full"), wants_why);
+    let view = view.await;
     show(&context, &head, view.map(|view| move |shell: &_| chela_page::conversation(shell, &view))).await
 }
 

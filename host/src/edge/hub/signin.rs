@@ -18,7 +18,7 @@ use super::{FRAGMENTS, SCRIPT, html, own_path, see_other};
 use crate::edge::guard::{check_presented, client_of};
 use crate::edge::{Context, Refusal, origin, upgrade};
 use crate::port::Port;
-use crate::settings::{Principal, Settings};
+use crate::settings::{Principal, Seal, Settings};
 
 /// How long a browser stays signed in.
 const STAYS: Duration = Duration::from_secs(30 * 86_400);
@@ -70,7 +70,7 @@ fn cookie_name(context: &Context) -> String {
 }
 
 fn sealed(settings: &Settings, port_name: &str, name: &str, until: u64) -> Option<(Principal, String)> {
-    let (principal, seal) = settings.tokens.seal(name, &format!("{port_name}.{name}.{until}"))?;
+    let (principal, seal) = settings.tokens.seal(Seal::Browser, name, &format!("{port_name}.{name}.{until}"))?;
     Some((principal, format!("{}.{until}.{}", URL_SAFE_NO_PAD.encode(name), seal.to_hex())))
 }
 
@@ -82,7 +82,8 @@ fn opened(context: &Context, value: &str) -> Option<Principal> {
     let until: u64 = until.parse().ok()?;
     let seal = blake3::Hash::from_hex(seal).ok()?;
     let settings = context.settings.current();
-    let (principal, expected) = settings.tokens.seal(&name, &format!("{}.{name}.{until}", cookie_name(context)))?;
+    let (principal, expected) =
+        settings.tokens.seal(Seal::Browser, &name, &format!("{}.{name}.{until}", cookie_name(context)))?;
     // Hashes compare in constant time.
     (seal == expected && until > context.clock.now().0).then_some(principal)
 }

@@ -1,7 +1,9 @@
 -- The index of the event log. Everything here follows from the log and can be made again from it.
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
--- How far each segment was read, and how it begins, so that another file under its name is noticed.
-CREATE TABLE segments (number INTEGER PRIMARY KEY, head_len INTEGER NOT NULL, head BLOB NOT NULL, read_to INTEGER NOT NULL);
+-- How far each segment was read, how it begins, and what lies right before `read_to`, so that another file under its name is noticed.
+CREATE TABLE segments (
+    number INTEGER PRIMARY KEY, head_len INTEGER NOT NULL, head BLOB NOT NULL, read_to INTEGER NOT NULL, tail BLOB NOT NULL
+);
 -- Event types, and the tasks and jobs that events name.
 CREATE TABLE words (id INTEGER PRIMARY KEY, word TEXT NOT NULL UNIQUE);
 -- `seq` is the place in the log: segment number x 2^32 + offset. `how`: 0 the writer gave the role, 1 the classifier, 2 nobody knew.

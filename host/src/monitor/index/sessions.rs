@@ -17,7 +17,11 @@ const THREADS_MAX: usize = 64;
 /// Tasks whose session is kept at hand.
 const TASKS_MAX: usize = 50_000;
 /// A session that has not been asked about since its last message is, after so much silence.
-const SILENCE_MS: u64 = 10_000;
+pub(super) const SILENCE_MS: u64 = 10_000;
+/// A classifier that had no answer for a session is asked again after so long, at the least.
+const AGAIN_MS: u64 = 60_000;
+/// And no more once nobody has spoken for so long.
+const AGAIN_WITHIN_MS: u64 = 7 * DAY_MS;
 
 pub(super) struct Sessions {
     kept: HashMap<String, Kept>,
@@ -193,7 +197,7 @@ impl Sessions {
         self.uses += 1;
         let kept = self.load(tx, key)?;
         kept.seen = kept.session.messages;
-        kept.due = None;
+        kept.due = classified.as_ref().and_then(|classified| kept.again_at(classified));
         kept.grown = false;
         kept.classifier = classifier;
         if classified.is_some() {
@@ -243,6 +247,16 @@ impl Kept {
         // Between what it was asked about and what there is lies a power of two.
         let doubled = self.seen == 0 || self.session.messages.ilog2() > self.seen.ilog2();
         self.due = Some(if doubled { 0 } else { signed(now + SILENCE_MS) });
+    }
+
+    /// When the classifier is asked again that had no answer: a failure may pass. Each time as long after the last word as that was ago, so
+    /// that one that never answers is asked less and less.
+    fn again_at(&self, classified: &Classified) -> Option<i64> {
+        if classified.version.is_some() {
+            return None;
+        }
+        let silent = classified.at.0.saturating_sub(self.session.activity);
+        (silent < AGAIN_WITHIN_MS).then(|| signed(classified.at.0 + silent.max(AGAIN_MS)))
     }
 
     fn write(&mut self, tx: &Transaction<'_>, key: &str, overrides: &Overrides) -> Db<()> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::OptionalExtension;
+use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Value, json};
 
 use super::sessions::{COLUMNS, Found, fits, found};
@@ -11,8 +11,13 @@ use crate::monitor::line::Line;
 
 const WORDS_MAX: usize = 8;
 const WORD_CHARS_MAX: usize = 40;
-/// Matches that one request may look at.
-const MATCHES_MAX: usize = 20_000;
+/// Steps that one request may take: matches that it looks at, and what is as much work. Where they end the page does, and the next goes on.
+const STEPS_MAX: usize = 20_000;
+/// To ask whether one event matches is as much work as so many matches of a list, and to go through all of them as so many.
+const STEPS_OF_ONE: usize = 8;
+const STEPS_OF_ALL: usize = 5_000;
+/// Later events of a session that are asked about one by one.
+const LATER_MAX: i64 = 500;
 const PASSAGES_MAX: usize = 3;
 /// What is shown around a match, on either side.
 const AROUND_CHARS: usize = 60;
@@ -23,54 +28,61 @@ impl Readers {
         if words.is_empty() {
             return Ok(Page { rows: Vec::new(), next: None });
         }
-        let (top, skip) = query.cursor.as_deref().and_then(decode).unwrap_or((i64::MAX, 0));
+        let from = query.cursor.as_deref().and_then(decode);
         self.read(|db| {
             let terms: Vec<String> = words.iter().map(|word| format!("\"{word}\"*")).collect();
+            let terms = terms.join(" ");
             let mut find = db.prepare_cached(
                 "SELECT texts.rowid, e.session, e.len FROM texts JOIN events e ON e.seq = texts.rowid
                  WHERE texts MATCH ? AND texts.rowid <= ? ORDER BY texts.rowid DESC",
             )?;
-            let mut rows = find.query(rusqlite::params![terms.join(" "), top])?;
+            let mut rows = find.query(rusqlite::params![terms, from.map_or(i64::MAX, |from| from.at)])?;
             let sql = format!("SELECT {COLUMNS} FROM sessions s WHERE s.id = ?");
             let mut load = db.prepare_cached(&sql)?;
-            let mut first = None;
+            let mut top = from.map(|from| from.top);
             let mut order: Vec<(Found, Vec<(i64, usize)>)> = Vec::new();
-            // Where a session stands in `order`; none if it does not fit.
+            // Where a session stands in `order`; none if it does not fit, or an earlier page has it.
             let mut seen: HashMap<i64, Option<usize>> = HashMap::new();
-            let mut cut = false;
-            let mut scanned = 0;
+            let mut next = None;
+            let mut steps = 0;
             while let Some(row) = rows.next()? {
                 let (seq, len) = (row.get::<_, i64>(0)?, row.get::<_, i64>(2)?.unsigned_abs() as usize);
-                first.get_or_insert(seq);
-                scanned += 1;
-                if order.len() > skip + query.limit || scanned > MATCHES_MAX {
-                    cut = true;
+                top.get_or_insert(seq);
+                steps += 1;
+                if steps > STEPS_MAX {
+                    next = Some(seq);
                     break;
                 }
                 let Some(session) = row.get::<_, Option<i64>>(1)? else { continue };
-                match seen.get(&session) {
-                    Some(Some(at)) => order[*at].1.push((seq, len)),
-                    Some(None) => {}
-                    None => {
-                        let found = load.query_row([session], |row| found(row, now)).optional()?;
-                        let at = found.filter(|found| fits(found, query)).map(|found| {
-                            order.push((found, vec![(seq, len)]));
-                            order.len() - 1
-                        });
-                        seen.insert(session, at);
+                if let Some(at) = seen.get(&session) {
+                    if let Some(at) = *at {
+                        order[at].1.push((seq, len));
                     }
+                    continue;
                 }
+                let earlier = match from {
+                    Some(from) => is_earlier(db, &terms, session, from, &mut steps)?,
+                    None => false,
+                };
+                let found = if earlier { None } else { load.query_row([session], |row| found(row, now)).optional()? };
+                let fitting = found.filter(|found| fits(found, query));
+                if fitting.is_some() && order.len() == query.limit {
+                    next = Some(seq);
+                    break;
+                }
+                let at = fitting.map(|found| {
+                    order.push((found, vec![(seq, len)]));
+                    order.len() - 1
+                });
+                seen.insert(session, at);
             }
-            let more = order.len() > skip + query.limit;
-            order.truncate(skip + query.limit);
             let mut shown = Vec::new();
-            for (found, matches) in order.drain(..).skip(skip) {
+            for (found, matches) in order {
                 let mut summary = found.summary();
                 summary["matches"] = self.passages(&matches, &words)?;
                 shown.push(summary);
             }
-            let next = (more && cut).then(|| format!("q{}.{}", first.unwrap_or(top), skip + shown.len()));
-            Ok(Page { rows: shown, next })
+            Ok(Page { rows: shown, next: top.zip(next).map(|(top, at)| Place { top, at }.encode()) })
         })
     }
 
@@ -127,10 +139,49 @@ pub(in crate::monitor) fn passage(text: &str, words: &[String]) -> String {
     format!("{before}{cut}{after}")
 }
 
-/// `qSEQ.COUNT`: the first match of the first page, and how many sessions were shown.
-fn decode(cursor: &str) -> Option<(i64, usize)> {
-    let (top, skip) = cursor.strip_prefix('q')?.split_once('.')?;
-    Some((top.parse().ok()?, skip.parse().ok().filter(|skip| *skip <= MATCHES_MAX)?))
+/// Whether a session has a match on an earlier page, where it was shown: of its later events each is asked about. Where they are many, all
+/// later matches are gone through instead.
+fn is_earlier(db: &Connection, terms: &str, session: i64, from: Place, steps: &mut usize) -> Result<bool, QueryError> {
+    let mut later =
+        db.prepare_cached("SELECT seq FROM events WHERE session = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?")?;
+    let later = later.query_map([session, from.at, from.top, LATER_MAX + 1], |row| row.get(0))?;
+    let later: Vec<i64> = later.collect::<Result<_, _>>()?;
+    if later.len() as i64 > LATER_MAX {
+        *steps += STEPS_OF_ALL;
+        let mut all = db.prepare_cached(
+            "SELECT 1 FROM texts JOIN events e ON e.seq = texts.rowid
+             WHERE texts MATCH ? AND texts.rowid > ? AND texts.rowid <= ? AND e.session = ?",
+        )?;
+        return Ok(all.exists(rusqlite::params![terms, from.at, from.top, session])?);
+    }
+    let mut one = db.prepare_cached("SELECT 1 FROM texts WHERE texts MATCH ? AND texts.rowid = ?")?;
+    for seq in later {
+        *steps += STEPS_OF_ONE;
+        if one.exists(rusqlite::params![terms, seq])? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Where a page begins: `q` the newest match of the first page, `-` the newest match of this one. What came after the first page began is
+/// not a part of it.
+#[derive(Clone, Copy)]
+struct Place {
+    top: i64,
+    at: i64,
+}
+
+impl Place {
+    fn encode(self) -> String {
+        format!("q{}-{}", self.top, self.at)
+    }
+}
+
+fn decode(cursor: &str) -> Option<Place> {
+    let (top, at) = cursor.strip_prefix('q')?.split_once('-')?;
+    let place = Place { top: top.parse().ok()?, at: at.parse().ok()? };
+    (0 <= place.at && place.at <= place.top).then_some(place)
 }
 
 pub(super) fn is_cursor(text: &str) -> bool {
@@ -146,6 +197,15 @@ mod tests {
         assert_eq!(words("배포, 로그인(OAuth2) * \"-"), ["배포", "로그인", "OAuth2"]);
         assert!(words(" \"*' ").is_empty());
         assert_eq!(words(&"a ".repeat(100)).len(), WORDS_MAX);
+    }
+
+    #[test]
+    fn a_cursor_is_a_place_or_none() {
+        let place = decode("q9-7").expect("a place");
+        assert_eq!((place.top, place.at, place.encode().as_str()), (9, 7, "q9-7"));
+        for cursor in ["", "q", "q7", "q7-9", "q9--7", "q9.7", "9-7", "q9-7-1", "q99999999999999999999-1"] {
+            assert!(decode(cursor).is_none(), "{cursor}");
+        }
     }
 
     #[test]

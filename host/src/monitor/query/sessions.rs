@@ -11,10 +11,19 @@ use crate::monitor::fold::{ARCHIVED_AFTER_MS, Session, Status, Thread, ThreadSta
 use crate::monitor::index::parsed;
 use crate::monitor::line::Line;
 use crate::monitor::title;
+use crate::policy::Conversation;
 
 /// Threads that are shown with a session; more are told by their number.
 const THREADS_MAX: i64 = 200;
 pub(super) const COLUMNS: &str = "s.id, s.key, s.activity, s.terminal, s.open_until, s.category, s.fold, s.shown, s.main, s.delegation, s.orchestration, s.system, s.blocked";
+
+/// A work session as the classifier is shown it.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    pub session: String,
+    pub title: String,
+    pub conversation: Conversation,
+}
 
 /// A session as the index keeps it.
 pub(super) struct Found {
@@ -54,6 +63,23 @@ impl Readers {
 }
 
 impl Readers {
+    /// What the classifier is shown of the latest work sessions in which somebody has said something, with their names and titles.
+    pub(in crate::monitor) fn conversations(&self, limit: usize, now: u64) -> Result<Vec<Heard>, QueryError> {
+        let query = SessionsQuery { roles: vec![Role::Conversation], limit, ..SessionsQuery::default() };
+        self.read(|db| {
+            let (rows, _) = walk(db, &query, now)?;
+            let text_at = |(seq, len): (i64, u32)| {
+                let bytes = self.lines.read(seq, len as usize).ok()?;
+                Line::parse(&bytes)?.text().map(str::to_owned)
+            };
+            let heard = rows.into_iter().filter_map(|found| {
+                let conversation = found.session.conversation(text_at)?;
+                Some(Heard { session: found.key, title: found.session.title(), conversation })
+            });
+            Ok(heard.collect())
+        })
+    }
+
     /// The threads of a session, the latest first.
     fn threads(&self, db: &Connection, session: i64) -> Result<Value, QueryError> {
         let mut statement = db.prepare_cached(

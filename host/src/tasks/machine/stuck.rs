@@ -1,6 +1,6 @@
 //! Tasks that do not go on: somebody is asked to unblock one, or nobody works on it any more.
 
-use chela_taskfile::{Outcome, Status, one_line};
+use chela_taskfile::{Blocked, Outcome, Status, one_line};
 use serde_json::json;
 
 use super::{Board, Decided, Refused, answer, one, refuse_if, short};
@@ -9,18 +9,41 @@ use crate::event::Kind;
 /// Requests to whoever can unblock a task, before it is passed on.
 const UNBLOCK_REQUESTS_MAX: u32 = 3;
 
+/// How far the requests to unblock a task are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unblock {
+    /// Whoever can is asked, for the so manyth time.
+    Request(u32),
+    /// A person is to be asked.
+    Escalate,
+    /// Nothing has helped.
+    Fail,
+}
+
+impl Unblock {
+    /// What comes next for a blocked task.
+    pub fn next(blocked: &Blocked) -> Self {
+        match (blocked.requests >= UNBLOCK_REQUESTS_MAX, blocked.escalation.as_str()) {
+            (false, _) => Self::Request(blocked.requests + 1),
+            (true, "escalated" | "failed") => Self::Fail,
+            (true, _) => Self::Escalate,
+        }
+    }
+}
+
 impl Board<'_> {
-    pub(super) fn request_unblock(&self, id: &str) -> Result<Decided, Refused> {
+    pub(super) fn request_unblock(&self, id: &str, stage: Unblock) -> Result<Decided, Refused> {
         let mut task = self.named(id)?;
         refuse_if(&task, task.status != Status::Blocked, "only a blocked task can be unblocked")?;
-        let mut blocked = task.blocked.take().unwrap_or_default();
-        let last = blocked.requests >= UNBLOCK_REQUESTS_MAX;
-        let (kind, state) = match (last, blocked.escalation.as_str()) {
-            (false, _) => (Kind::UnblockRequested, "requested"),
-            (true, "escalated" | "failed") => (Kind::UnblockFailed, "failed"),
-            (true, _) => (Kind::UnblockRequested, "escalated"),
+        let mut blocked = task.blocked.clone().unwrap_or_default();
+        // Counted once, however long it took to ask.
+        refuse_if(&task, Unblock::next(&blocked) != stage, "this request to unblock it is counted already")?;
+        let (kind, state) = match stage {
+            Unblock::Request(_) => (Kind::UnblockRequested, "requested"),
+            Unblock::Escalate => (Kind::UnblockRequested, "escalated"),
+            Unblock::Fail => (Kind::UnblockFailed, "failed"),
         };
-        blocked.requests += u32::from(!last);
+        blocked.requests += u32::from(matches!(stage, Unblock::Request(_)));
         blocked.escalation = state.into();
         let facts = json!({
             "requests": blocked.requests, "escalationState": state, "unblockedBy": blocked.unblocked_by,

@@ -188,8 +188,13 @@ fn steps_and_progress_are_told_and_a_repeated_step_changes_nothing() {
 fn an_unblock_is_asked_for_three_times_then_passed_on_and_then_given_up() {
     let mut team = Team::of(&[("a", Status::Blocked)]);
     let mut seen = Vec::new();
-    for _ in 0..5 {
-        let decided = team.decide(Op::RequestUnblock { task: "task_a".into() }).expect("asked");
+    let stages = [Unblock::Request(1), Unblock::Request(2), Unblock::Request(3), Unblock::Escalate, Unblock::Fail];
+    for (nth, stage) in stages.into_iter().enumerate() {
+        for other in stages.into_iter().filter(|other| *other != stage) {
+            let refused = team.decide(Op::RequestUnblock { task: "task_a".into(), stage: other });
+            assert!(refused.is_err(), "{other:?} as the {nth}th");
+        }
+        let decided = team.decide(Op::RequestUnblock { task: "task_a".into(), stage }).expect("asked");
         let changed = &decided.changed[0];
         let blocked = changed.task.blocked.clone().expect("blocked");
         seen.push(format!("{} {} {}", changed.told[0].0.as_str(), blocked.requests, blocked.escalation));

@@ -82,7 +82,7 @@ impl Journal {
         for place in self.live.places_mut().filter(|place| is_old(place)) {
             if let Ok(at) = find(place) {
                 let (_, offset, len) = written.lines[at];
-                (place.file, place.offset, place.len) = (name, offset, len);
+                place.moved(name, offset, len);
             }
         }
         self.snapshot = Some(written.number);

@@ -2,9 +2,10 @@
 //! Owns the queue, which has an end. Keeps true: whoever was let into the queue gets one answer, also when the committer ends; commits go on
 //! while a snapshot is written. Never: retries, or answers before the flush.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 use super::{Error, Journal, Record, Transaction, Written};
 
@@ -12,6 +13,9 @@ use super::{Error, Journal, Record, Transaction, Written};
 const GROUP_MAX: usize = 1024;
 /// Bytes in one group, about: what a torn group can cost is bounded by it.
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// How long the thread looks for more before it sleeps.
+const AWAKE: Duration = Duration::from_micros(80);
 
 type Reply<T> = Box<dyn FnOnce(Result<T, Arc<Error>>) + Send>;
 
@@ -133,9 +137,23 @@ struct Work {
     retry_at: u64,
 }
 
+/// The next message: looked for a moment before the thread sleeps. Who commits one thing after another asks for the next right after the
+/// answer, and to be woken would take about as long as the flush.
+fn next(messages: &Receiver<Message>) -> Option<Message> {
+    let awake = Instant::now() + AWAKE;
+    loop {
+        match messages.try_recv() {
+            Ok(message) => return Some(message),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) if Instant::now() < awake => std::hint::spin_loop(),
+            Err(TryRecvError::Empty) => return messages.recv().ok(),
+        }
+    }
+}
+
 impl Work {
     fn run(mut self, messages: &Receiver<Message>) -> Journal {
-        while let Ok(first) = messages.recv() {
+        while let Some(first) = next(messages) {
             let (mut group, mut replies, mut bytes) = (Vec::new(), Vec::new(), 0);
             let mut next = Some(first);
             while let Some(message) = next {
@@ -168,6 +186,7 @@ impl Work {
             // An empty last line: damage to the one before it can then be told from a tear. Without it nothing is lost.
             let _ = self.journal.commit(&[Transaction::new()]);
         }
+        self.journal.trim();
         self.journal
     }
 

@@ -9,6 +9,9 @@ use super::Error;
 use super::line::LINE_BYTES_MAX;
 use crate::fs::{self, File, OpenOptions};
 
+/// Fills what a segment has room for: JSON may end with it, and no line begins or ends with it.
+pub(super) const ROOM: u8 = b' ';
+
 /// One file of the journal, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Name {
@@ -129,6 +132,13 @@ pub(super) struct Line<'a> {
     pub bytes: &'a [u8],
     /// It had a line end and kept to the limit.
     pub ended: bool,
+}
+
+impl Line<'_> {
+    /// Whether it is only room for what comes, at the end of a segment.
+    pub fn is_room(&self) -> bool {
+        !self.ended && self.bytes.len() < LINE_BYTES_MAX && self.bytes.iter().all(|byte| *byte == ROOM)
+    }
 }
 
 impl Lines {

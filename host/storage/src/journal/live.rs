@@ -2,8 +2,10 @@
 //! Keeps true: memory follows the number of records, not their bytes; the sum of what they would take in a snapshot is always known.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::files::Name;
+use super::line::SEAL_BYTES;
 
 /// Where a record's line is, and which change of it made the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +16,9 @@ pub(super) struct Place {
     pub len: u32,
     pub seq: u64,
     pub nth: u32,
+    /// Where the body is in the line.
+    body: u32,
+    body_len: u32,
     /// What the record takes in a snapshot, at most.
     weight: u32,
 }
@@ -25,11 +30,23 @@ impl Place {
         (seq, nth): (u64, u32),
         kind: &str,
         id: &str,
-        body: usize,
+        body: Range<usize>,
     ) -> Self {
+        let short = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         // Never less than the line in a snapshot, or a fresh snapshot would already look half dead and be written again and again.
-        let weight = u32::try_from(kind.len() + 2 * id.len() + body).unwrap_or(u32::MAX).saturating_add(110);
-        Self { file, offset, len, seq, nth, weight }
+        let weight = short(kind.len() + 2 * id.len() + body.len()).saturating_add(110);
+        Self { file, offset, len, seq, nth, body: short(body.start), body_len: short(body.len()), weight }
+    }
+
+    /// Where the body is in the line.
+    pub fn body(&self) -> Range<usize> {
+        self.body as usize..self.body as usize + self.body_len as usize
+    }
+
+    /// The record is now a line of a snapshot, which ends with its body.
+    pub fn moved(&mut self, file: Name, offset: u64, len: u32) {
+        (self.file, self.offset, self.len) = (file, offset, len);
+        self.body = len.saturating_sub(SEAL_BYTES as u32 + self.body_len);
     }
 
     /// The order in which records came to be.
@@ -70,10 +87,11 @@ impl Live {
         self.kinds.get(kind)?.get(id).copied()
     }
 
-    /// The places of one kind in the order in which the records came to be.
-    pub fn of_kind(&self, kind: &str) -> Vec<Place> {
-        let mut places: Vec<Place> = self.kinds.get(kind).into_iter().flatten().map(|(_, place)| *place).collect();
-        places.sort_unstable_by_key(Place::order);
+    /// The records of one kind that a transaction after `seq` put, in the order in which they came to be.
+    pub fn of_kind(&self, kind: &str, seq: u64) -> Vec<(&str, Place)> {
+        let records = self.kinds.get(kind).into_iter().flatten().filter(|(_, place)| place.seq > seq);
+        let mut places: Vec<(&str, Place)> = records.map(|(id, place)| (&**id, *place)).collect();
+        places.sort_unstable_by_key(|(_, place)| place.order());
         places
     }
 

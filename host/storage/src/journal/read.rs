@@ -25,15 +25,13 @@ pub struct Record {
 
 /// The records of one kind; made by [`super::Journal::records`].
 pub struct Records<'a> {
-    places: VecDeque<Place>,
+    places: VecDeque<(&'a str, Place)>,
     reader: Reader,
-    /// The journal cannot drop a file while somebody reads it.
-    _journal: std::marker::PhantomData<&'a ()>,
 }
 
-impl Records<'_> {
-    pub(super) fn new(dir: &Path, places: Vec<Place>) -> Self {
-        Self { places: places.into(), reader: Reader::new(dir), _journal: std::marker::PhantomData }
+impl<'a> Records<'a> {
+    pub(super) fn new(dir: &Path, places: Vec<(&'a str, Place)>) -> Self {
+        Self { places: places.into(), reader: Reader::new(dir) }
     }
 }
 
@@ -41,8 +39,8 @@ impl Iterator for Records<'_> {
     type Item = Result<Record, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let place = self.places.pop_front()?;
-        Some(self.reader.record(&place))
+        let (id, place) = self.places.pop_front()?;
+        Some(self.reader.record(id, &place))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -59,8 +57,8 @@ pub(super) struct Reader {
     /// Where `line` is from.
     at: Option<(Name, u64)>,
     line: Vec<u8>,
-    /// The records of the line by their place in it, so that a long line is parsed once.
-    parts: Vec<Option<Part>>,
+    /// The records of the line by their place in it, once somebody wants their names; a long line is parsed once.
+    parts: Option<Vec<Option<Part>>>,
 }
 
 struct Part {
@@ -72,22 +70,28 @@ struct Part {
 
 impl Reader {
     pub fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), file: None, at: None, line: Vec::new(), parts: Vec::new() }
+        Self { dir: dir.to_owned(), file: None, at: None, line: Vec::new(), parts: None }
     }
 
-    pub fn record(&mut self, place: &Place) -> Result<Record, Error> {
-        self.with(place, |_, id, body| Record { id: id.to_owned(), seq: place.seq, body: body.to_vec() })
+    /// The record at `place`, whose name is known.
+    pub fn record(&mut self, id: &str, place: &Place) -> Result<Record, Error> {
+        self.load(place)?;
+        match self.line.get(place.body()) {
+            Some(body) => Ok(Record { id: id.to_owned(), seq: place.seq, body: body.to_vec() }),
+            None => Err(self.damaged(place, ANOTHER)),
+        }
     }
 
     /// Gives the kind, the id and the body of the record at `place`.
     pub fn with<R>(&mut self, place: &Place, take: impl FnOnce(&str, &str, &[u8]) -> R) -> Result<R, Error> {
         self.load(place)?;
+        let parts = self.parts.get_or_insert_with(|| parts(&self.line, place.file));
         let nth = if matches!(place.file, Name::Snapshot(_)) { 0 } else { place.nth as usize };
-        match self.parts.get(nth) {
+        match parts.get(nth) {
             Some(Some(part)) if part.order == place.order() => {
                 Ok(take(&part.kind, &part.id, &self.line[part.body.clone()]))
             }
-            _ => Err(self.damaged(place, "another record is where this one was")),
+            _ => Err(self.damaged(place, ANOTHER)),
         }
     }
 
@@ -96,6 +100,7 @@ impl Reader {
             return Ok(());
         }
         self.at = None;
+        self.parts = None;
         let path = place.file.path(&self.dir);
         let failed = |source| Error::io("read", &path, source);
         let file = match self.file.take().filter(|(name, _)| *name == place.file) {
@@ -108,7 +113,10 @@ impl Reader {
         if !line::is_whole(&self.line) {
             return Err(self.damaged(place, "the checksum of a line that was whole when it was opened is wrong"));
         }
-        self.parts = parts(&self.line, place.file);
+        // Every line begins with the number of its transaction.
+        if !self.line.starts_with(format!("{{\"seq\":{},", place.seq).as_bytes()) {
+            return Err(self.damaged(place, ANOTHER));
+        }
         self.at = Some((place.file, place.offset));
         Ok(())
     }
@@ -118,25 +126,22 @@ impl Reader {
     }
 }
 
+const ANOTHER: &str = "another record is where this one was";
+
 fn parts(line: &[u8], file: Name) -> Vec<Option<Part>> {
-    let place = |body: &str| {
-        // A body is borrowed from the line, so its address tells its place.
-        let start = (body.as_ptr() as usize).wrapping_sub(line.as_ptr() as usize);
-        Some(start..start.checked_add(body.len())?).filter(|range| range.end <= line.len())
-    };
     match file {
         Name::Segment(_) => {
-            let Ok(entry) = serde_json::from_slice::<Entry>(line) else { return Vec::new() };
+            let Some(entry) = Entry::read(line) else { return Vec::new() };
             let part = |(change, nth): (Change, u32)| {
-                let body = place(change.body()?)?;
-                Some(Part { order: (entry.seq, nth), kind: change.put?.into(), id: change.id.into(), body })
+                let (kind, id) = (change.kind.into(), change.id.into());
+                change.body.map(|body| Part { order: (entry.seq, nth), kind, id, body })
             };
             entry.changes.into_iter().zip(0..).map(part).collect()
         }
         Name::Snapshot(_) => {
-            let Ok(saved) = serde_json::from_slice::<Saved>(line) else { return Vec::new() };
+            let Some(saved) = Saved::read(line) else { return Vec::new() };
             let order = (saved.seq, saved.nth);
-            vec![place(saved.body()).map(|body| Part { order, kind: saved.put.into(), id: saved.id.into(), body })]
+            vec![Some(Part { order, kind: saved.kind.into(), id: saved.id.into(), body: saved.body })]
         }
     }
 }

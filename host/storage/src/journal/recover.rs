@@ -9,10 +9,11 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::files::{self, Lines, Name};
-use super::line::{self, Entry, Head, Saved};
+use super::files::{self, Lines, Name, ROOM};
+use super::line::{self, Change, Entry, Head, Saved};
 use super::live::{Live, Place};
 use super::{Cut, Error};
 use crate::append::{keep, write_again};
@@ -27,8 +28,10 @@ pub(super) struct Found {
     pub snapshot: Option<u64>,
     /// The segment to append to.
     pub active: u64,
-    /// Where its whole lines end; what follows is torn.
+    /// Where its whole lines end; what follows is torn, or room.
     pub end: u64,
+    /// Where the room after them ends.
+    pub room: u64,
     pub sizes: BTreeMap<Name, u64>,
     /// Where its last group begins.
     group: u64,
@@ -38,9 +41,12 @@ pub(super) struct Found {
 
 pub(super) fn recover(dir: &Path, aside: &Path) -> Result<(Found, File, Option<Cut>), Error> {
     make_private_dir(dir).map_err(|source| Error::io("create", dir, source))?;
-    let found = read(dir)?;
+    let mut found = read(dir)?;
     files::sync_dir(parent(dir))?;
     let (file, cut) = mend(dir, &found, aside)?;
+    if cut.is_some() {
+        found.room = found.end;
+    }
     Ok((found, file, cut))
 }
 
@@ -66,21 +72,33 @@ pub(super) fn read(dir: &Path) -> Result<Found, Error> {
             "the segment is missing, and the snapshot before it is there",
         ));
     }
-    let (mut end, mut group) = (0, 0);
+    let mut last = Tail::default();
     for number in &segments {
-        (end, group) = reading.segment(*number, segments.last() == Some(number))?;
+        last = reading.segment(*number, segments.last() == Some(number))?;
     }
     Ok(Found {
         live: reading.live,
         seq: reading.seq,
         snapshot,
         active: segments.last().copied().unwrap_or(first),
-        end,
+        end: last.end,
+        room: last.room,
         sizes: reading.sizes,
-        group,
+        group: last.group,
         unfinished: listing.unfinished,
         fresh: segments.is_empty(),
     })
+}
+
+/// How a segment ends.
+#[derive(Default)]
+struct Tail {
+    /// Where the whole lines end.
+    end: u64,
+    /// Where the room after them ends.
+    room: u64,
+    /// Where the last group begins.
+    group: u64,
 }
 
 struct Reading<'a> {
@@ -114,8 +132,7 @@ impl Reading<'_> {
                 head = Some((first.seq, first.records));
                 continue;
             };
-            let saved: Saved =
-                serde_json::from_slice(line.bytes).map_err(|_| damaged("not a record of this version"))?;
+            let saved = Saved::read(line.bytes).ok_or_else(|| damaged("not a record of this version"))?;
             let order = (saved.seq, saved.nth);
             if before >= Some(order) || saved.seq > last {
                 return Err(damaged("the record is out of order"));
@@ -123,8 +140,8 @@ impl Reading<'_> {
             before = Some(order);
             count += 1;
             let at = (line.offset, u32::try_from(line.bytes.len()).unwrap_or(u32::MAX));
-            let place = Place::new(name, at, order, saved.put, &saved.id, saved.body().len());
-            self.live.put(saved.put, &saved.id, place);
+            let place = Place::new(name, at, order, saved.kind, &saved.id, saved.body);
+            self.live.put(saved.kind, &saved.id, place);
         }
         match head {
             Some((seq, records)) if records == count && self.live.count as u64 == count => self.seq = seq,
@@ -134,8 +151,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Gives where the whole lines end, and where the last group begins.
-    fn segment(&mut self, number: u64, is_last: bool) -> Result<(u64, u64), Error> {
+    fn segment(&mut self, number: u64, is_last: bool) -> Result<Tail, Error> {
         let name = Name::Segment(number);
         let mut lines = self.open(name)?;
         // The first line of the group under way: its number and its place.
@@ -144,11 +160,14 @@ impl Reading<'_> {
         while let Some(line) = lines.next().map_err(failed)? {
             let (offset, expected) = (line.offset, self.seq + 1);
             let damaged = |what| corrupt(self.dir, name, offset, what);
+            if line.is_room() {
+                self.sizes.insert(name, offset);
+                return Ok(Tail { end: offset, room: offset + line.bytes.len() as u64, group: group.1 });
+            }
             let whole = line.ended && line::is_whole(line.bytes);
-            let entry = whole.then(|| serde_json::from_slice::<Entry>(line.bytes)).transpose();
             // A checksum is never right by chance: such a line was written by somebody else, or by a later version.
-            let entry = entry.map_err(|_| damaged("not a transaction of this version"))?;
-            match entry {
+            let read = || Entry::read(line.bytes).ok_or_else(|| damaged("not a transaction of this version"));
+            match whole.then(read).transpose()? {
                 Some(entry) if entry.seq == expected => {
                     if entry.group == expected {
                         group = (expected, offset);
@@ -156,7 +175,7 @@ impl Reading<'_> {
                         return Err(damaged("the transaction is of a group that did not begin here"));
                     }
                     let at = (offset, u32::try_from(line.bytes.len()).unwrap_or(u32::MAX));
-                    apply(&mut self.live, name, at, &entry).map_err(damaged)?;
+                    apply(&mut self.live, name, at, entry);
                     self.seq = expected;
                 }
                 unfit => {
@@ -166,12 +185,12 @@ impl Reading<'_> {
                         return Err(damaged(what));
                     }
                     self.sizes.insert(name, lines.offset);
-                    return Ok((offset, group.1));
+                    return Ok(Tail { end: offset, room: offset, group: group.1 });
                 }
             }
         }
         self.sizes.insert(name, lines.offset);
-        Ok((lines.offset, group.1))
+        Ok(Tail { end: lines.offset, room: lines.offset, group: group.1 })
     }
 }
 
@@ -181,8 +200,7 @@ const HOLE: &str = "the checksum is wrong, and what follows was written when thi
 fn has_proof(lines: &mut Lines, seq: u64) -> io::Result<bool> {
     while let Some(line) = lines.next()? {
         if line.ended && line::is_whole(line.bytes) {
-            let entry = serde_json::from_slice::<Entry>(line.bytes);
-            if entry.is_ok_and(|entry| entry.group > seq) {
+            if Entry::read(line.bytes).is_some_and(|entry| entry.group > seq) {
                 return Ok(true);
             }
         }
@@ -190,18 +208,14 @@ fn has_proof(lines: &mut Lines, seq: u64) -> io::Result<bool> {
     Ok(false)
 }
 
-fn apply(live: &mut Live, name: Name, at: (u64, u32), entry: &Entry) -> Result<(), &'static str> {
-    for (change, nth) in entry.changes.iter().zip(0..) {
-        match (change.put, change.drop, change.body()) {
-            (Some(kind), None, Some(body)) => {
-                let place = Place::new(name, at, (entry.seq, nth), kind, &change.id, body.len());
-                live.put(kind, &change.id, place);
-            }
-            (None, Some(kind), None) => live.drop(kind, &change.id),
-            _ => return Err("a change neither puts nor drops"),
+fn apply(live: &mut Live, name: Name, at: (u64, u32), entry: Entry) {
+    for (change, nth) in entry.changes.into_iter().zip(0..) {
+        let Change { kind, id, body } = change;
+        match body {
+            Some(body) => live.put(kind, &id, Place::new(name, at, (entry.seq, nth), kind, &id, body)),
+            None => live.drop(kind, &id),
         }
     }
-    Ok(())
 }
 
 /// Makes certain what was read: cuts a torn end, flushes the last group, and removes what nobody needs.
@@ -216,11 +230,12 @@ fn mend(dir: &Path, found: &Found, aside: &Path) -> Result<(File, Option<Cut>), 
     let failed = |source| Error::io("mend", &path, source);
     let mut file = OpenOptions::new().read(true).write(true).open(&path).map_err(failed)?;
     let size = found.sizes.get(&name).copied().unwrap_or(found.end);
-    let cut = (found.end < size).then(|| Cut { path: path.clone(), offset: found.end, bytes: size - found.end });
+    let bytes = if found.end < size { torn(&file, found.end, size).map_err(failed)? } else { 0 };
+    let cut = (found.end < size).then(|| Cut { path: path.clone(), offset: found.end, bytes });
     if cut.is_some() {
         file.seek(SeekFrom::Start(found.end)).map_err(failed)?;
         // Kept first, cut second: a crash in between keeps the bytes twice, never loses them.
-        keep(&file, size - found.end, aside).map_err(|source| Error::io("write", aside, source))?;
+        keep(&file, bytes, aside).map_err(|source| Error::io("write", aside, source))?;
         file.set_len(found.end).map_err(failed)?;
     }
     // The last group was read, perhaps from memory alone: after a flush that failed the kernel calls its pages clean and would never
@@ -230,6 +245,22 @@ fn mend(dir: &Path, found: &Found, aside: &Path) -> Result<(File, Option<Cut>), 
     files::sync_dir(dir)?;
     sweep(dir, found)?;
     Ok((file, cut))
+}
+
+/// How much of what follows the whole lines is not room.
+fn torn(file: &File, end: u64, size: u64) -> io::Result<u64> {
+    const BLOCK: u64 = 64 * 1024;
+    let (mut to, mut block) = (size, Vec::new());
+    while to > end {
+        let from = to.saturating_sub(BLOCK).max(end);
+        block.resize(usize::try_from(to - from).unwrap_or(0), 0);
+        file.read_exact_at(&mut block, from)?;
+        if let Some(last) = block.iter().rposition(|byte| *byte != ROOM) {
+            return Ok(from + last as u64 + 1 - end);
+        }
+        to = from;
+    }
+    Ok(0)
 }
 
 fn sweep(dir: &Path, found: &Found) -> Result<(), Error> {

@@ -79,7 +79,7 @@ impl Kept {
         while let Some(line) = lines.next().map_err(failed)? {
             let is_head = matches!(name, Name::Snapshot(_)) && line.offset == 0;
             let known = line.ended && line::is_whole(line.bytes) && (is_head || self.take(name, line.bytes));
-            self.lost += u64::from(!known);
+            self.lost += u64::from(!known && !line.is_room());
         }
         Ok(())
     }
@@ -88,19 +88,16 @@ impl Kept {
     fn take(&mut self, name: Name, line: &[u8]) -> bool {
         match name {
             Name::Snapshot(_) => {
-                let Ok(saved) = serde_json::from_slice::<Saved>(line) else { return false };
+                let Some(saved) = Saved::read(line) else { return false };
                 let order = (saved.seq, saved.nth);
-                self.put(saved.put, &saved.id, order, saved.body());
+                self.put(saved.kind, &saved.id, order, &line[saved.body]);
             }
             Name::Segment(_) => {
-                let Ok(entry) = serde_json::from_slice::<Entry>(line) else { return false };
-                for (change, nth) in entry.changes.iter().zip(0..) {
-                    match (change.put, change.drop, change.body()) {
-                        (Some(kind), None, Some(body)) => self.put(kind, &change.id, (entry.seq, nth), body),
-                        (None, Some(kind), None) => {
-                            self.records.remove(&(kind.to_owned(), change.id.clone().into_owned()));
-                        }
-                        _ => return false,
+                let Some(entry) = Entry::read(line) else { return false };
+                for (change, nth) in entry.changes.into_iter().zip(0..) {
+                    match change.body {
+                        Some(body) => self.put(change.kind, &change.id, (entry.seq, nth), &line[body]),
+                        None => drop(self.records.remove(&(change.kind.to_owned(), change.id.into_owned()))),
                     }
                 }
                 self.seq = self.seq.max(entry.seq);
@@ -109,9 +106,9 @@ impl Kept {
         true
     }
 
-    fn put(&mut self, kind: &str, id: &str, order: (u64, u32), body: &str) {
+    fn put(&mut self, kind: &str, id: &str, order: (u64, u32), body: &[u8]) {
         self.seq = self.seq.max(order.0);
-        self.records.insert((kind.to_owned(), id.to_owned()), (order, body.as_bytes().to_vec()));
+        self.records.insert((kind.to_owned(), id.to_owned()), (order, body.to_vec()));
     }
 
     /// Writes a snapshot of it all and the empty segment after it, durably.

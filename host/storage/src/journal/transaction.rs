@@ -1,6 +1,9 @@
 //! Changes that belong together: on disk they are one line, so all of them happen or none.
 //! Keeps true: what could not be read back is refused here, by name, before anything is written.
 
+use std::ops::Range;
+
+use serde::Serialize;
 use serde::de::IgnoredAny;
 
 use super::Error;
@@ -24,8 +27,8 @@ pub struct Transaction {
 pub(super) struct Planned {
     pub kind: Box<str>,
     pub id: Box<str>,
-    /// Bytes of the body; none for a drop.
-    pub body: Option<usize>,
+    /// Where the body is in the text; none for a drop.
+    pub body: Option<Range<usize>>,
 }
 
 impl Transaction {
@@ -45,6 +48,17 @@ impl Transaction {
             return Err(Error::Body { id: id.to_owned(), what: error.to_string() });
         }
         self.add("put", kind, id, Some(body))
+    }
+
+    /// Sets the record's body to a value as JSON, which needs no second look.
+    pub fn put_value(&mut self, kind: &str, id: &str, value: &impl Serialize) -> Result<(), Error> {
+        check_names(kind, id)?;
+        let wrong = |what: String| Error::Body { id: id.to_owned(), what };
+        let body = serde_json::to_vec(value).map_err(|error| wrong(error.to_string()))?;
+        if body.contains(&b'\n') || body.contains(&b'\r') {
+            return Err(wrong("it has a line end".into()));
+        }
+        self.add("put", kind, id, Some(&body))
     }
 
     /// Ends the record's life; nothing happens to one that is not there.
@@ -71,17 +85,19 @@ impl Transaction {
         }
         self.text.extend_from_slice(format!("{{\"{word}\":\"{kind}\",\"id\":").as_bytes());
         write_text(&mut self.text, id);
-        if let Some(body) = body {
-            self.text.extend_from_slice(b",\"body\":");
-            self.text.extend_from_slice(body.trim_ascii());
-        }
+        let body = body.map(|body| {
+            let body = body.trim_ascii();
+            self.text.extend_from_slice(format!(",\"len\":{},\"body\":", body.len()).as_bytes());
+            let start = self.text.len();
+            self.text.extend_from_slice(body);
+            start..self.text.len()
+        });
         self.text.push(b'}');
         if self.text.len() > TRANSACTION_BYTES_MAX {
             let bytes = self.text.len();
             self.text.truncate(before);
             return Err(Error::TooLarge { bytes });
         }
-        let body = body.map(|body| body.trim_ascii().len());
         self.changes.push(Planned { kind: kind.into(), id: id.into(), body });
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::world::DIR;
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 fn options() -> Options {
-    Options { segment_bytes: 700, dead_bytes_min: 0, aside: "/state/journal.torn".into() }
+    Options { segment_bytes: 700, dead_bytes_min: 0, room_bytes: 0, aside: "/state/journal.torn".into() }
 }
 
 /// A disk that holds these files and does nothing by itself.

@@ -164,6 +164,7 @@ impl World {
         let options = Options {
             segment_bytes: self.plan.segment_bytes,
             dead_bytes_min: self.plan.dead_bytes_min,
+            room_bytes: self.plan.room_bytes,
             aside: PathBuf::from("/state/journal.torn"),
         };
         for _ in 0..20 {

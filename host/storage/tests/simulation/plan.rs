@@ -15,6 +15,7 @@ pub struct Plan {
     pub calls: u64,
     pub segment_bytes: u64,
     pub dead_bytes_min: u64,
+    pub room_bytes: u64,
     /// Transactions in a group, at most.
     pub group: usize,
     /// One body in so many is longer than a block.
@@ -45,6 +46,7 @@ impl Plan {
             group: random.usize(1..=6),
             long_bodies: random.u32(2..=20),
             checkpoints: random.u32(2..=8),
+            room_bytes: [0, 100, 700, 5_000][random.usize(0..4)],
         }
     }
 }

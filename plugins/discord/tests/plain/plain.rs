@@ -43,6 +43,7 @@ pub fn input(value: &Value, current: &str) -> Input {
             body: if of["body"].is_null() { Vec::new() } else { of["body"].to_string().into_bytes() },
             error: text(&of["error"]),
             refused: of["refused"] == true,
+            sent: of["status"].is_u64() || of["sent"] == true,
         }),
         "deliver" => Input::Deliver(Outbound {
             id: text(&of["id"]),

@@ -99,8 +99,9 @@ impl Relay {
             Input::Timer(_) => outputs.push(self.open("main", &self.config.url)),
             Input::KeepaliveSent(_) => outputs.push(send(&json!({ "op": "beat", "label": self.config.label }))),
             Input::Deliver(message) if self.config.post.is_empty() => {
+                let op = if message.edits.is_empty() { "deliver" } else { "edit" };
                 let frame = json!({
-                    "op": "deliver", "id": message.id, "target": message.target, "text": message.text,
+                    "op": op, "edits": message.edits, "id": message.id, "target": message.target, "text": message.text,
                     "replyTo": message.reply_to, "label": self.config.label, "question": message.question.map(|asked| asked.id),
                 });
                 outputs.push(send(&frame));

@@ -1,7 +1,7 @@
 //! A classifier that answers well until it is told not to: by its configuration, or by a text or an event type such as `!loop`.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use chela_sdk::classifier::{CategoriesRequest, Classification, Classifier, Role, RolesRequest, Source};
 use chela_sdk::{ConfigError, Failure, Plugin, log, parse_config};
@@ -69,11 +69,17 @@ impl Classifier for Unruly {
             "huge-string" => answers[0].reason = "r".repeat(10_000_000),
             "huge-list" => answers = (0..100_000).map(|_| Classification { reason: String::new(), ..good() }).collect(),
             "decline" => return Err(Failure::Internal("not today".into())),
+            "decline-first" if !DECLINED.swap(true, Ordering::Relaxed) => {
+                return Err(Failure::Internal("not yet".into()));
+            }
             _ => {}
         }
         Ok(answers)
     }
 }
+
+/// Whether this instance has declined before.
+static DECLINED: AtomicBool = AtomicBool::new(false);
 
 fn good() -> Classification {
     Classification {

@@ -73,7 +73,7 @@ pub fn run(runtime: &Runtime, binary: &Path, figures: &mut Map<String, Value>) -
 }
 
 /// A state directory with a generated log, in segments as the bus writes them.
-fn log_of(events: u64) -> Result<(tempfile::TempDir, StateDir)> {
+pub fn log_of(events: u64) -> Result<(tempfile::TempDir, StateDir)> {
     let (temp, dir) = gateway::directory(|config| {
         let agents: Vec<Value> =
             chela_generate::agents().iter().map(|agent| json!({ "id": agent.id, "name": agent.name })).collect();

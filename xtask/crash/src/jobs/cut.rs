@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use chela::layout::StateDir;
 
-use super::gateway::{Gateway, configure};
+use super::gateway::configure;
 use super::model::Model;
 use super::{AGENTS, Known, LIFE_MS, Options, Report, finish, made, talk};
+use crate::gateway::Gateway;
 
 const DISK_MB: u64 = 96;
 

@@ -80,11 +80,29 @@ fn whoever_may_not_come_in_is_told_why_and_how_it_ends() {
 }
 
 #[test]
-fn a_token_for_a_device_opens_for_that_device_and_scope_alone() {
+fn a_token_for_a_device_opens_for_that_device_alone_and_ends_with_the_token_it_was_got_with() {
     let tokens = tokens();
-    let token = DeviceToken::of(&tokens, "d1", ROLE, Scope::Write).to_string();
-    assert_eq!(DeviceToken::scope_of(&tokens, "d1", ROLE, &token), Some(Scope::Write));
-    assert_eq!(DeviceToken::scope_of(&tokens, "d2", ROLE, &token), None);
-    assert_eq!(DeviceToken::scope_of(&tokens, "d1", ROLE, &token.replace("write", "admin")), None);
-    assert_eq!(DeviceToken::scope_of(&tokens, "d1", ROLE, "cdt..x"), None);
+    let token = DeviceToken::of(&tokens, "d1", ROLE, "eye").expect("the holder is known").to_string();
+    let holder = |tokens: &Tokens, device: &str, token: &str| {
+        DeviceToken::holder_of(tokens, device, ROLE, token).map(|principal| (principal.name, principal.scope))
+    };
+    assert_eq!(holder(&tokens, "d1", &token), Some(("eye".to_owned(), Scope::Read)));
+    assert_eq!(holder(&tokens, "d2", &token), None);
+    assert_eq!(holder(&tokens, "d1", &token.replace("eye", "owner")), None);
+    assert_eq!(holder(&tokens, "d1", "cdt..x"), None);
+    let with = |auth: Value| {
+        let auth: Auth = serde_json::from_value(auth).expect("good");
+        Tokens::of(&auth, &StateDir::new("nowhere")).expect("good tokens")
+    };
+    let removed = with(json!({ "token": TOKEN }));
+    let another =
+        with(json!({ "token": TOKEN, "tokens": { "eye": { "token": "another-one-9876", "scope": "operator.read" } } }));
+    let wider = with(
+        json!({ "token": TOKEN, "tokens": { "eye": { "token": "fedcba9876543210", "scope": "operator.write" } } }),
+    );
+    assert_eq!(holder(&removed, "d1", &token), None);
+    assert_eq!(holder(&another, "d1", &token), None);
+    assert_eq!(holder(&wider, "d1", &token), Some(("eye".to_owned(), Scope::Write)), "it may what its token may");
+    assert!(removed.keeps(&tokens, "owner") && !removed.keeps(&tokens, "eye"));
+    assert!(!another.keeps(&tokens, "eye") && !wider.keeps(&tokens, "eye"));
 }

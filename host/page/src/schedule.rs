@@ -1,0 +1,93 @@
+//! Tasks along time: when each began, until when it is due, what it waits for, and the question on those that are blocked.
+
+use maud::{Markup, html};
+
+use crate::canvas::{mark, short};
+use crate::layout::{Fragment, Page, Shell};
+use crate::parts::{clip, empty, shown_title, task_path};
+use crate::tasks::filters;
+use crate::time::iso;
+use crate::views::{Bar, Schedule};
+
+const LEFT: u64 = 250;
+const WIDE: u64 = 640;
+const ROW: u64 = 34;
+const TOP: u64 = 24;
+const TICKS: u64 = 4;
+
+pub fn schedule(shell: &Shell, view: &Schedule) -> Page {
+    let words = shell.words();
+    let head = html! { h1 { (words.tasks) } (filters(shell, &view.filter, &view.agents, "schedule")) };
+    let fragments =
+        vec![Fragment::new("head", &[], head), Fragment::new("schedule", &["tasks", "questions"], chart(shell, view))];
+    Page { nav: "tasks", title: format!("{} · {}", words.tasks, words.schedule), fragments, dialog: None }
+}
+
+fn chart(shell: &Shell, view: &Schedule) -> Markup {
+    let words = shell.words();
+    if view.bars.is_empty() {
+        return empty(words.no_tasks, None);
+    }
+    let first = view.bars.iter().map(|bar| bar.from).min().unwrap_or(view.now).min(view.now);
+    let last = view.bars.iter().map(|bar| bar.to).max().unwrap_or(view.now).max(view.now).max(first + 3_600_000);
+    let place =
+        |at: u64| LEFT + at.clamp(first, last).abs_diff(first).saturating_mul(WIDE) / last.abs_diff(first).max(1);
+    let middle = |at: usize| TOP + at as u64 * ROW + ROW / 2;
+    let height = TOP + view.bars.len() as u64 * ROW + 8;
+    html! {
+        div.wide tabindex="0" role="region" aria-label=(words.schedule) {
+            svg.canvas.schedule viewBox=(format!("0 0 {} {height}", LEFT + WIDE + 12)) width=(LEFT + WIDE + 12) height=(height) role="group" aria-label=(words.schedule_help) {
+                @for tick in 0..=TICKS {
+                    @let x = LEFT + tick * WIDE / TICKS;
+                    line.axis x1=(x) y1=(TOP - 6) x2=(x) y2=(height) {}
+                    text.tick x=(x) y="12" text-anchor=(if tick == TICKS { "end" } else if tick == 0 { "start" } else { "middle" }) { (&iso(first + (last - first) / TICKS * tick)[5..16].replace('T', " ")) }
+                }
+                line.now x1=(place(view.now)) y1=(TOP - 6) x2=(place(view.now)) y2=(height) { title { (words.now) } }
+                @for (at, bar) in view.bars.iter().enumerate() {
+                    @for id in bar.depends_on.iter().take(8) {
+                        @if let Some(before) = view.bars.iter().position(|other| other.card.id == *id) {
+                            path.edge d=(elbow((place(view.bars[before].to), middle(before)), (place(bar.from), middle(at)))) {}
+                        }
+                    }
+                }
+                @for (at, bar) in view.bars.iter().enumerate() { (row(shell, bar, at, (place(bar.from), place(bar.to)))) }
+            }
+        }
+        @if view.total > view.bars.len() {
+            p.pages {
+                @if view.filter.from > 0 { a.button href=(shell.with("from", "")) { (words.to_first) } }
+                @if view.filter.from + view.bars.len() < view.total { a.button href=(shell.with("from", &(view.filter.from + view.bars.len()).to_string())) { (words.more) } }
+            }
+        }
+    }
+}
+
+fn elbow(from: (u64, u64), to: (u64, u64)) -> String {
+    format!("M{} {}h6V{}H{}", from.0, from.1, to.1, to.0)
+}
+
+fn row(shell: &Shell, bar: &Bar, at: usize, (from, to): (u64, u64)) -> Markup {
+    let (words, card) = (shell.words(), &bar.card);
+    let top = TOP + at as u64 * ROW;
+    let title = shown_title(shell, card);
+    let kind = match (card.question.is_some(), card.status.as_str()) {
+        (true, _) => "asks",
+        (_, "in_progress") => "going",
+        (_, "blocked") => "stuck",
+        _ => "calm",
+    };
+    let status = if card.question.is_some() { words.waits_for_person } else { words.task_status(&card.status) };
+    let told = card.question.as_ref().or(card.blocked.as_ref());
+    let due = if bar.is_due { format!(" · {} {}", words.due, &iso(bar.to)[..10]) } else { String::new() };
+    let wide = to.saturating_sub(from).max(6);
+    html! {
+        a.node href=(task_path(&card.id)) data-open=(format!("{}?tab=conversation", task_path(&card.id))) data-kind=(kind) data-key=(card.id)
+            aria-label=(format!("{} · {status}{due}{}", clip(&title, 100), told.map(|told| format!(" · {}", clip(told, 120))).unwrap_or_default())) {
+            title { (clip(&title, 160)) (due) @if let Some(told) = told { " — " (clip(told, 200)) } }
+            text x="4" y=(top + 15) { (mark(card)) " " (short(&title, 28)) }
+            text.tick x="4" y=(top + 29) { (clip(&card.agent.name, 24)) " · " (status) }
+            rect x=(from) y=(top + 7) width=(wide) height="16" rx="3" {}
+            @if let Some(told) = told { text.tick x=(from.min(LEFT + WIDE - 220) + 6) y=(top + 19) { "? " (short(told, 34)) } }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! One slot: what serves, what served, what it is told, and what another version would answer before it is let in.
+
+use maud::{Markup, html};
+
+use crate::assets::mark_of;
+use crate::layout::{Fragment, Page, Shell};
+use crate::parts::{clip, empty, encode, indexed};
+use crate::plugins::card;
+use crate::time::when;
+use crate::views::{SlotDetail, Tried};
+
+pub fn slot(shell: &Shell, view: &SlotDetail) -> Page {
+    let mut fragments = vec![Fragment::new("head", &["plugins"], head(shell, view))];
+    if view.classifies && shell.may_admin() {
+        fragments.push(Fragment::new("try", &[], try_it(shell, view)));
+    }
+    if shell.may_admin() {
+        fragments.push(Fragment::new("load", &[], load(shell, view)));
+        fragments.push(Fragment::new("config", &[], config(shell, view)));
+        if let Some(rules) = &view.rules {
+            fragments.push(Fragment::new("rules", &[], rules_editor(shell, view, rules)));
+        }
+    }
+    fragments.push(Fragment::new("history", &["plugins"], history(shell, view)));
+    fragments.push(Fragment::new("logs", &["plugins"], logs(shell, view)));
+    Page { nav: "plugins", title: clip(&view.card.slot, 80), fragments, dialog: None }
+}
+
+fn path_of(view: &SlotDetail) -> String {
+    format!("/plugins/{}", encode(&view.card.slot))
+}
+
+fn head(shell: &Shell, view: &SlotDetail) -> Markup {
+    let (words, one) = (shell.words(), &view.card);
+    let button = |word: &str, value: &str| html! { button type="submit" name="do" value=(value) { (word) } };
+    html! {
+        p.small { a href="/plugins" { "← " (words.back_to_list) } }
+        h1 { (clip(&one.slot, 80)) }
+        (card(shell, one, false))
+        @if let Some(plugin) = &one.plugin {
+            dl.facts {
+                dt { (words.source) } dd { code { (clip(&plugin.source, 200)) } }
+                dt { "sha256" } dd { code { (clip(&plugin.hash, 80)) } }
+                @if !one.on_failure.is_empty() { dt { (words.on_failure) } dd { (clip(&one.on_failure, 40)) } }
+            }
+        }
+        @if shell.may_admin() {
+            form.actions method="post" action=(path_of(view)) aria-label=(words.actions) {
+                (shell.back())
+                @match one.state.as_str() {
+                    "disabled" => (button(words.do_enable, "enable")),
+                    "quarantined" => { (button(words.do_release, "release")) (button(words.do_disable, "disable")) },
+                    "failed" | "empty" => (button(words.do_enable, "enable")),
+                    _ => (button(words.do_disable, "disable")),
+                }
+                (button(words.do_rollback, "rollback"))
+                (button(words.do_unload, "unload"))
+                @if one.waiting.is_some() { (button(words.do_accept, "accept")) }
+                p.said role="alert" {}
+            }
+        }
+    }
+}
+
+/// The sources that there are, to be chosen or written.
+fn source_field(shell: &Shell, view: &SlotDetail, id: &str, value: &str) -> Markup {
+    let list = format!("{id}-list");
+    html! {
+        label for=(id) { (shell.words().source) }
+        input id=(id) name="source" type="text" required maxlength="400" list=(list) value=(value) placeholder="builtin:rules";
+        datalist id=(list) { @for one in &view.sources { option value=(one) {} } }
+    }
+}
+
+fn try_it(shell: &Shell, view: &SlotDetail) -> Markup {
+    let words = shell.words();
+    let serving = view.card.plugin.as_ref().map(|plugin| plugin.source.clone()).unwrap_or_default();
+    let asked = view.tried.as_ref().map_or(serving.as_str(), |tried| tried.source.as_str());
+    html! {
+        h2 { (words.try_classifier) }
+        p.small { (words.try_help) }
+        form method="get" action=(path_of(view)) {
+            (source_field(shell, view, "try-source", asked))
+            label for="try-text" { (words.try_text) }
+            textarea id="try-text" name="text" rows="3" maxlength="1000" dir="auto" { (clip(&view.text, 4_000)) }
+            div.actions {
+                button.main type="submit" name="try" value="text" { (words.try_on_text) }
+                button type="submit" name="try" value="sessions" { (words.try_on_sessions) }
+            }
+        }
+        @if let Some(tried) = &view.tried { (outcome(shell, tried)) }
+    }
+}
+
+fn outcome(shell: &Shell, tried: &Tried) -> Markup {
+    let words = shell.words();
+    html! {
+        div id="tried" {
+            @if let Some(problem) = &tried.problem {
+                p.notice data-kind="bad" role="alert" dir="auto" { strong { (words.not_tried) } " " (clip(problem, 800)) }
+            } @else {
+                p.notice data-kind=(if tried.changed == 0 { "good" } else { "stuck" }) role="status" {
+                    (words.tried_asked) " " (tried.asked) " · " (words.tried_changed) " " (tried.changed)
+                }
+                div.wide tabindex="0" role="region" aria-label=(words.try_classifier) {
+                    table.grid {
+                        thead { tr { th scope="col" { (if tried.on_sessions { words.work_session } else { words.try_text }) } th scope="col" { (words.answers_now) } th scope="col" { (words.would_answer) } } }
+                        tbody {
+                            @for row in &tried.rows {
+                                tr data-changed[row.before != row.after] {
+                                    td dir="auto" {
+                                        @match &row.session {
+                                            Some(id) => a href=(format!("/conversations/{}", encode(id))) { (clip(&row.title, 100)) },
+                                            None => (clip(&row.title, 100)),
+                                        }
+                                    }
+                                    td { (clip(&row.before, 120)) }
+                                    td { (clip(&row.after, 120)) @if row.before != row.after { " " strong { "≠" } span.unseen { " " (words.tried_changed) } } }
+                                }
+                            }
+                        }
+                    }
+                }
+                @if tried.on_sessions && tried.rows.len() < tried.asked { p.small { (words.only_changed) } }
+            }
+        }
+    }
+}
+
+fn load(shell: &Shell, view: &SlotDetail) -> Markup {
+    let words = shell.words();
+    html! {
+        h2 { (words.load) }
+        form.inline method="post" action=(path_of(view)) {
+            (shell.back())
+            (source_field(shell, view, "load-source", ""))
+            button.main type="submit" name="do" value="load" { (words.do_load) }
+            p.said role="alert" {}
+        }
+        form.inline method="post" action=(format!("{}/upload", path_of(view))) data-upload {
+            label for="upload" { (words.upload) }
+            input id="upload" type="file" accept=".wasm" required;
+            button type="submit" { (words.do_upload) }
+            p.said role="alert" {}
+            noscript { p.small { (words.upload_needs_script) } }
+        }
+    }
+}
+
+fn config(shell: &Shell, view: &SlotDetail) -> Markup {
+    let words = shell.words();
+    html! {
+        h2 { (words.config_of_plugin) }
+        @match &view.card.plugin {
+            Some(plugin) => form method="post" action=(path_of(view)) {
+                (shell.back())
+                input type="hidden" name="source" value=(plugin.source);
+                label for="config-text" { (words.config_json) }
+                textarea.code id="config-text" name="config" rows="8" spellcheck="false" dir="ltr" { (clip(&view.config, 60_000)) }
+                button type="submit" name="do" value="config" { (words.save_config) }
+                p.said role="alert" {}
+            },
+            None => (empty(words.nothing_serves, None)),
+        }
+    }
+}
+
+fn rules_editor(shell: &Shell, view: &SlotDetail, rules: &str) -> Markup {
+    let words = shell.words();
+    html! {
+        h2 { (words.rules) }
+        p.small { (words.rules_help) }
+        form method="post" action=(format!("{}/rules", path_of(view))) {
+            (shell.back())
+            input type="hidden" name="seen" value=(mark_of(rules));
+            label for="rules-text" { code { "plugins/rules.json5" } }
+            textarea.code id="rules-text" name="rules" rows="14" spellcheck="false" dir="ltr" { (clip(rules, 100_000)) }
+            button type="submit" { (words.save_rules) }
+            p.said role="alert" {}
+        }
+    }
+}
+
+fn history(shell: &Shell, view: &SlotDetail) -> Markup {
+    let words = shell.words();
+    html! {
+        h2 { (words.swaps) }
+        (indexed(shell, &view.history, |rows| html! {
+            @if rows.is_empty() { (empty(words.no_swaps, None)) }
+            ol.timeline { @for row in rows { li { code { (clip(&row.kind, 60)) } " " span.small { (when(row.at)) } @if !row.said.is_empty() { p.small dir="auto" { (clip(&row.said, 300)) } } } } }
+        }))
+    }
+}
+
+fn logs(shell: &Shell, view: &SlotDetail) -> Markup {
+    let words = shell.words();
+    html! {
+        h2 { (words.plugin_log) }
+        @if view.logs.is_empty() { (empty(words.nothing_here, None)) }
+        ol.timeline { @for (level, text, at) in &view.logs { li dir="auto" { code { (clip(level, 10)) } " " (clip(text, 300)) " " span.small { (when(*at)) } } } }
+    }
+}

@@ -1,0 +1,121 @@
+//! Milestones, todos, files of workspaces, channels and settings, as their pages show them.
+
+use super::Face;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ListRow {
+    pub id: String,
+    pub title: String,
+    /// `todo`, `in_progress` or `done`.
+    pub status: String,
+    /// The task that it is done by.
+    pub task: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MilestoneRow {
+    pub row: ListRow,
+    pub description: String,
+    pub due: Option<String>,
+    pub items: Vec<ListRow>,
+    /// Items that are not shown.
+    pub items_left: usize,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Milestones {
+    pub rows: Vec<MilestoneRow>,
+    pub total: usize,
+    pub from: usize,
+    /// Why the list cannot be read.
+    pub problem: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Todos {
+    pub rows: Vec<ListRow>,
+    pub total: usize,
+    pub from: usize,
+    pub problem: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FileRow {
+    pub name: String,
+    pub is_folder: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum WorkspaceShown {
+    /// The agents whose workspaces there are.
+    Agents,
+    Folder {
+        rows: Vec<FileRow>,
+        more: bool,
+    },
+    File {
+        text: String,
+        bytes: u64,
+        from: u64,
+        next: Option<u64>,
+    },
+    Problem(String),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workspace {
+    pub agents: Vec<Face>,
+    pub agent: Option<Face>,
+    /// Below the workspace; empty for all of it.
+    pub path: String,
+    pub shown: WorkspaceShown,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChannelRow {
+    pub channel: String,
+    /// `starting`, `ready`, `degraded`, `needs-auth` or `stopped`.
+    pub status: String,
+    pub detail: String,
+    pub since: u64,
+    pub plugin: Option<(String, String)>,
+    pub connections: Vec<String>,
+    pub undelivered: u64,
+    pub received: u64,
+    pub delivered: u64,
+    pub refused: u64,
+    pub restarts: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TokenRow {
+    pub name: String,
+    pub scope: String,
+    pub is_owner: bool,
+}
+
+/// A setting that there is, as the schema has it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SettingRow {
+    pub path: String,
+    pub kind: String,
+    pub said: String,
+    /// What is in force; secrets are not shown.
+    pub value: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    pub path: String,
+    /// Tells one state of the file from another.
+    pub revision: String,
+    pub problems: Vec<String>,
+    pub restart_needed: Vec<String>,
+    pub tokens: Vec<TokenRow>,
+    /// The part of the configuration that is looked at, of all there are.
+    pub section: String,
+    pub sections: Vec<String>,
+    /// What is in force of it, as JSON.
+    pub text: String,
+    pub rows: Vec<SettingRow>,
+}

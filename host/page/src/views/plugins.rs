@@ -1,0 +1,89 @@
+//! Slots and what fills them, as their pages show them.
+
+use super::Indexed;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SlotCard {
+    pub slot: String,
+    /// `loading`, `serving`, `probation`, `quarantined`, `disabled`, `failed` or `empty`.
+    pub state: String,
+    pub plugin: Option<PluginName>,
+    pub grants: Vec<String>,
+    pub on_failure: String,
+    pub problem: Option<String>,
+    /// An update that wants more, and what more it wants.
+    pub waiting: Option<(String, Vec<String>)>,
+    pub calls: u64,
+    pub fallbacks: u64,
+    pub failures: Vec<(String, u64)>,
+    pub p50_micros: u64,
+    pub p99_micros: u64,
+    pub memory_bytes: u64,
+    pub memory_mb_max: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PluginName {
+    pub name: String,
+    pub version: String,
+    pub hash: String,
+    pub source: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plugins {
+    pub slots: Vec<SlotCard>,
+    /// Files that nothing is bound to.
+    pub installed: Vec<String>,
+    pub interface: String,
+    /// Decisions that the disk was too slow for.
+    pub unrecorded: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwapRow {
+    pub at: u64,
+    pub kind: String,
+    pub said: String,
+}
+
+/// What a version answers, beside what the one that serves does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TriedRow {
+    /// The work session, or the text.
+    pub title: String,
+    /// Its id, for a work session.
+    pub session: Option<String>,
+    pub before: String,
+    pub after: String,
+}
+
+/// What came of trying a version without putting it in service.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tried {
+    pub source: String,
+    pub on_sessions: bool,
+    pub asked: usize,
+    pub changed: usize,
+    pub rows: Vec<TriedRow>,
+    /// Why it could not be tried.
+    pub problem: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlotDetail {
+    pub card: SlotCard,
+    /// Its configuration as JSON.
+    pub config: String,
+    /// The file of rules, where the slot takes one; empty while there is none.
+    pub rules: Option<String>,
+    /// What could be loaded here by name.
+    pub sources: Vec<String>,
+    pub history: Indexed<Vec<SwapRow>>,
+    pub logs: Vec<(String, String, u64)>,
+    /// Whether it classifies, so that it can be tried on a text.
+    pub classifies: bool,
+    /// What the reader wants tried, as it was asked for.
+    pub text: String,
+    pub tried: Option<Tried>,
+}

@@ -1,0 +1,117 @@
+//! Questions that chat networks have shown to people: once one is over, every message that shows it says so, and offers no way to answer.
+
+use chela_channel::{Done, Outbound, Outcome};
+use serde::{Deserialize, Serialize};
+
+use super::store::{self, Posted};
+use super::{Kept, Shared, message};
+use crate::clock::Timestamp;
+use crate::config::Locale;
+use crate::journal::Transaction;
+
+/// Messages that are remembered; the oldest are forgotten first.
+pub(super) const SHOWN_MAX: usize = 1_000;
+/// A question that nobody knows may be about to be.
+const UNKNOWN_FOR_MS: u64 = 60_000;
+const SAID_CHARS: usize = 300;
+
+/// A message that shows a question.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Shown {
+    /// The delivery, and the name of the record.
+    pub(super) id: String,
+    pub(super) channel: String,
+    pub(super) target: String,
+    pub(super) text: String,
+    pub(super) question: String,
+    /// As the network names them.
+    pub(super) messages: Vec<String>,
+    pub(super) at: Timestamp,
+}
+
+impl Kept {
+    /// What deliveries that ended have shown.
+    pub(super) fn shown_by(&self, channel: &str, done: &[Done], now: Timestamp) -> Vec<Shown> {
+        let outbox = self.outbox.get(channel);
+        let one = |done: &Done| {
+            let Outcome::Delivered { message_ids } = &done.outcome else { return None };
+            let posted = outbox?.get(&done.id).filter(|_| !message_ids.is_empty())?;
+            let question = posted.outbound.question.as_ref()?.id.clone();
+            let Outbound { id, target, text, .. } = posted.outbound.clone();
+            Some(Shown {
+                id,
+                channel: channel.to_owned(),
+                target,
+                text,
+                question,
+                messages: message_ids.clone(),
+                at: now,
+            })
+        };
+        done.iter().filter_map(one).collect()
+    }
+
+    /// Remembers them; gives the oldest where they are too many.
+    pub(super) fn note_shown(&mut self, shown: Vec<Shown>) -> Vec<String> {
+        self.shown.extend(shown.into_iter().map(|shown| (shown.id.clone(), shown)));
+        let mut by_age: Vec<(Timestamp, String)> = match self.shown.len() > SHOWN_MAX {
+            true => self.shown.values().map(|shown| (shown.at, shown.id.clone())).collect(),
+            false => return Vec::new(),
+        };
+        by_age.sort();
+        by_age.truncate(self.shown.len() - SHOWN_MAX);
+        by_age.into_iter().map(|(_, id)| self.shown.remove(&id).map_or(id, |shown| shown.id)).collect()
+    }
+}
+
+/// Looks at every question that is shown; those that are over are told to be.
+pub(super) async fn sweep(shared: &Shared) {
+    let all: Vec<Shown> = shared.state().shown.values().cloned().collect();
+    for shown in all {
+        if let Some(words) = ended_how(shared, &shown) {
+            close(shared, shown, &words).await;
+        }
+    }
+}
+
+/// What became of a question, for those who read it; none while it is open.
+fn ended_how(shared: &Shared, shown: &Shown) -> Option<String> {
+    let locale = shared.options.settings.current().config.deployment.locale;
+    let over = match locale {
+        Locale::En => "No longer open.",
+        Locale::Ko => "더 이상 열려 있지 않은 질문입니다.",
+    };
+    let Ok(question) = shared.options.humans.get(&shown.question) else {
+        let age = shared.now().0.saturating_sub(shown.at.0);
+        return (age > UNKNOWN_FOR_MS).then(|| over.to_owned());
+    };
+    if question.is_open() {
+        return None;
+    }
+    let Some(answer) = &question.answer else { return Some(over.to_owned()) };
+    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said: String = line(&answer.text).chars().take(SAID_CHARS).collect();
+    Some(match locale {
+        Locale::En => format!("Answered by {}: {said}", line(&answer.by)),
+        Locale::Ko => format!("{} 님이 답함: {said}", line(&answer.by)),
+    })
+}
+
+async fn close(shared: &Shared, shown: Shown, words: &str) {
+    let Shown { id, channel, target, text, messages, .. } = shown;
+    let outbound = Outbound {
+        edits: messages,
+        ..message(format!("{id}:closed"), target, format!("{text}\n\n{words}"), String::new())
+    };
+    let mut transaction = Transaction::default();
+    let posted = match store::drop_shown(&mut transaction, &id) {
+        Ok(()) => shared.post(Posted { channel: channel.clone(), outbound, at: shared.now() }, transaction).await,
+        Err(error) => Err(error.into()),
+    };
+    match posted {
+        Ok(()) => drop(shared.state().shown.remove(&id)),
+        // It is looked at again with the next question, and at the next start.
+        Err(error) => shared.refuse(&channel, "delivery", &error.to_string(), serde_json::json!({ "deliveryId": id })),
+    }
+}

@@ -1,0 +1,132 @@
+//! What people do to milestones and todos: the tools of agents do it, and rows are put in another order.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use serde_json::{Map, Value, json};
+
+use super::sent::{Sent, args_of, called, refusal_of};
+use crate::edge::params::{Named, bad};
+use crate::edge::table::change;
+use crate::edge::{Context, ErrorShape, Refusal};
+use crate::id::AgentId;
+use crate::tasks;
+
+const MARKS: [&str; 3] = ["todo", "in_progress", "done"];
+
+pub(super) async fn milestones(State(context): State<Context>, request: Request) -> Response {
+    let sent = match Sent::read(&context, request).await {
+        Ok(sent) => sent,
+        Err(response) => return *response,
+    };
+    let done = changed_milestones(&context, &sent).await;
+    let next = sent.back().to_owned();
+    sent.answer(&context, done.map(|()| next)).await
+}
+
+pub(super) async fn milestone(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
+    let sent = match Sent::read(&context, request).await {
+        Ok(sent) => sent,
+        Err(response) => return *response,
+    };
+    let done = changed_milestone(&context, &id, &sent).await;
+    let next = sent.back().to_owned();
+    sent.answer(&context, done.map(|()| next)).await
+}
+
+pub(super) async fn todos(State(context): State<Context>, request: Request) -> Response {
+    let sent = match Sent::read(&context, request).await {
+        Ok(sent) => sent,
+        Err(response) => return *response,
+    };
+    let done = changed_todos(&context, &sent).await;
+    let next = sent.back().to_owned();
+    sent.answer(&context, done.map(|()| next)).await
+}
+
+/// A word and the row that it is about, as a button says it: `done:ROW`.
+fn told(sent: &Sent) -> (String, String) {
+    let wanted = sent.form.get("do").unwrap_or_default();
+    let (word, row) = wanted.split_once(':').unwrap_or((wanted, ""));
+    (word.to_owned(), row.to_owned())
+}
+
+/// Whoever people name when they name nobody: the lists are the team's, and a tool is called by somebody.
+fn somebody(context: &Context) -> Result<AgentId, Refusal> {
+    let settings = context.settings.current();
+    let first = settings.config.agents.list.first().map(|agent| agent.id.clone());
+    first.ok_or_else(|| Refusal::Unavailable { said: "there is no agent yet; add one to `agents.list`".into() })
+}
+
+async fn by_tool(context: &Context, sent: &Sent, tool: &str, args: Value) -> Result<(), Refusal> {
+    let mut args: Map<String, Value> = args_of(args);
+    args.retain(|_, value| !value.is_null());
+    called(context, &sent.caller, tool, args, &somebody(context)?).await
+}
+
+async fn moved<F>(context: &Context, sent: &Sent, name: &str, work: F) -> Result<(), Refusal>
+where
+    F: Future<Output = Result<(), tasks::Error>> + Send + 'static,
+{
+    let work = async move {
+        work.await.map_err(|error| match error.is_callers() {
+            true => ErrorShape::invalid(error.to_string()),
+            false => ErrorShape::unavailable(error.to_string()),
+        })
+    };
+    change(context, &sent.caller, name, work).await.map_err(refusal_of)
+}
+
+async fn changed_milestones(context: &Context, sent: &Sent) -> Result<(), Refusal> {
+    let (word, row) = told(sent);
+    match word.as_str() {
+        "new" => {
+            let description = sent.form.written("description");
+            let args = json!({
+                "title": sent.form.written("title"), "due_date": sent.form.text("due"),
+                "description": Some(description).filter(|text| !text.trim().is_empty()),
+            });
+            by_tool(context, sent, "milestone_create", args).await
+        }
+        "up" | "down" => {
+            let (tasks, up) = (context.tasks.clone(), word == "up");
+            moved(context, sent, "hub.milestones.order", async move { tasks.move_milestone(row, up).await }).await
+        }
+        mark if MARKS.contains(&mark) && row.starts_with("ms_") => {
+            by_tool(context, sent, "milestone_update", json!({ "milestone_id": row, "status": mark })).await
+        }
+        mark if MARKS.contains(&mark) => {
+            by_tool(context, sent, "milestone_item_set", json!({ "item_id": row, "status": mark })).await
+        }
+        _ => Err(bad("do", "there is no such change of a milestone".into())),
+    }
+}
+
+async fn changed_milestone(context: &Context, id: &str, sent: &Sent) -> Result<(), Refusal> {
+    let title = sent.form.written("title");
+    match sent.form.get("do") {
+        Some("item") => {
+            let args = json!({ "milestone_id": id, "title": title, "task_id": sent.form.text("task") });
+            by_tool(context, sent, "milestone_item_add", args).await
+        }
+        Some("change") => {
+            let args = json!({ "milestone_id": id, "title": title, "due_date": sent.form.text("due") });
+            by_tool(context, sent, "milestone_update", args).await
+        }
+        _ => Err(bad("do", "there is no such change of a milestone".into())),
+    }
+}
+
+async fn changed_todos(context: &Context, sent: &Sent) -> Result<(), Refusal> {
+    let (word, row) = told(sent);
+    match word.as_str() {
+        "new" => by_tool(context, sent, "todo_add", json!({ "title": sent.form.written("title") })).await,
+        "up" | "down" => {
+            let (tasks, up) = (context.tasks.clone(), word == "up");
+            moved(context, sent, "hub.todos.order", async move { tasks.move_todo(row, up).await }).await
+        }
+        mark if MARKS.contains(&mark) => {
+            by_tool(context, sent, "todo_set", json!({ "todo_id": row, "status": mark })).await
+        }
+        _ => Err(bad("do", "there is no such change of a todo".into())),
+    }
+}

@@ -1,0 +1,118 @@
+//! A form on its way: read within its limits, made a change like any other, and answered for the script or as a page.
+
+use axum::Json;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+
+use super::form::Form;
+use super::look::shell;
+use super::{SCRIPT, html, own_path, see_other};
+use crate::edge::frame::{ErrorCode, Request as Frame};
+use crate::edge::params::bad;
+use crate::edge::table::{Caller, Reply};
+use crate::edge::tools::{Failure, invoked};
+use crate::edge::{Context, ErrorShape, Refusal};
+use crate::id::AgentId;
+use crate::session_key::SessionKey;
+use crate::tools::Call;
+
+/// Fields that people write into; what they hold is not lost when it is refused.
+const TYPED: [&str; 9] = ["answer", "text", "content", "message", "rules", "config", "title", "description", "source"];
+
+/// A form on its way: who sent it, what it says, and how the answer is to look.
+pub(super) struct Sent {
+    pub(super) caller: Caller,
+    pub(super) form: Form,
+    head: Parts,
+}
+
+impl Sent {
+    pub(super) async fn read(context: &Context, request: Request) -> Result<Self, Box<Response>> {
+        let caller = Caller::of(&request);
+        let (head, body) = request.into_parts();
+        match Form::read(context, body).await {
+            Ok(form) => Ok(Self { caller, form, head }),
+            Err(refusal) => Err(Box::new(answer_refused(context, &head, &refusal, None, "/").await)),
+        }
+    }
+
+    /// What came without a form.
+    pub(super) fn of(caller: Caller, head: Parts) -> Self {
+        Self { caller, form: Form::default(), head }
+    }
+
+    pub(super) fn back(&self) -> &str {
+        own_path(self.form.get("back").unwrap_or("/"))
+    }
+
+    /// Done, or why not: for the script in JSON; else on to the page, or a page that has what was typed.
+    pub(super) async fn answer(self, context: &Context, done: Result<String, Refusal>) -> Response {
+        match done {
+            Ok(next) if self.head.headers.contains_key(SCRIPT) => Json(json!({ "next": next })).into_response(),
+            Ok(next) => see_other(&next),
+            Err(refusal) => {
+                let typed = TYPED.iter().find_map(|name| self.form.get(name));
+                answer_refused(context, &self.head, &refusal, typed, self.back()).await
+            }
+        }
+    }
+}
+
+async fn answer_refused(
+    context: &Context,
+    head: &Parts,
+    refusal: &Refusal,
+    typed: Option<&str>,
+    back: &str,
+) -> Response {
+    if head.headers.contains_key(SCRIPT) {
+        return refusal.clone().into_response();
+    }
+    let shell = shell(context, head).await;
+    html(refusal.status(), chela_page::refused(&shell, &refusal.to_string(), typed, back).whole(&shell))
+}
+
+/// Does what a method of this name does, under the caller's scope and with its line in the audit log.
+pub(super) async fn by_method(
+    context: &Context,
+    caller: &Caller,
+    method: &str,
+    params: Value,
+) -> Result<Value, Refusal> {
+    let done = context.methods.call(context, caller, Frame::new(method.to_owned(), params)).await;
+    done.map(Reply::into_value).map_err(refusal_of)
+}
+
+/// Calls a tool as an agent would, through every guard; what it refuses is said as it says it.
+pub(super) async fn called(
+    context: &Context,
+    caller: &Caller,
+    tool: &str,
+    args: Map<String, Value>,
+    agent: &AgentId,
+) -> Result<(), Refusal> {
+    let call = Call::of_caller(tool, args, SessionKey::main(agent.clone()));
+    match invoked(context, caller, call).await {
+        Ok(answer) if answer.get("success") == Some(&json!(true)) => Ok(()),
+        Ok(answer) => {
+            let said =
+                ["error", "instruction", "message", "reason"].iter().find_map(|name| answer.get(*name)?.as_str());
+            Err(Refusal::Conflict { said: said.unwrap_or("it was refused").to_owned() })
+        }
+        Err(Failure::Tool(error @ crate::tools::Error::Arguments { .. })) => Err(bad("text", error.to_string())),
+        Err(error) => Err(Refusal::Unavailable { said: error.to_string() }),
+    }
+}
+
+pub(super) fn args_of(value: Value) -> Map<String, Value> {
+    crate::bus::data(value)
+}
+
+pub(super) fn refusal_of(error: ErrorShape) -> Refusal {
+    match error.code == ErrorCode::InvalidRequest {
+        true => Refusal::Conflict { said: error.message },
+        false => Refusal::Unavailable { said: error.message },
+    }
+}

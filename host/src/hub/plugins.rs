@@ -1,0 +1,235 @@
+//! Slots and what fills them; and what another version would answer, before it is let in.
+
+use chela_page::{Indexed, PluginName, Plugins, SlotCard, SlotDetail, SwapRow, Tried, TriedRow, clip};
+use serde_json::{Map, Value, json};
+
+use super::{Error, Handle};
+use crate::event::Kind;
+use crate::monitor::{EventsQuery, Heard, seq_of_cursor};
+use crate::plugins::{From, Load, POLICY_VERSION, SlotName, View, builtin_names};
+use crate::policy::{CategoriesInput, Conversation, World};
+
+const HISTORY: usize = 20;
+/// Pages of the log that are looked through for one slot's swaps.
+const PAGES_MAX: usize = 5;
+const LOG_LINES: usize = 30;
+/// Work sessions that a version is tried on.
+const SESSIONS: usize = 100;
+const RULES_BYTES_MAX: u64 = 1024 * 1024;
+/// The function that finds categories.
+const CATEGORIES: &str = "categories";
+
+/// What a version is to be tried on.
+#[derive(Clone, Debug)]
+pub enum TryOn {
+    Text(String),
+    /// The latest work sessions.
+    Sessions,
+}
+
+impl Handle {
+    pub async fn plugins(&self) -> Plugins {
+        let plugins = self.0.plugins.clone();
+        // Lists a folder.
+        let installed = tokio::task::spawn_blocking(move || plugins.installed()).await.unwrap_or_default();
+        Plugins {
+            slots: self.0.plugins.slots().iter().map(card).collect(),
+            installed,
+            interface: POLICY_VERSION.to_string(),
+            unrecorded: self.0.plugins.unrecorded(),
+        }
+    }
+
+    /// `wanted` is a source to be tried, and on what.
+    pub async fn slot(&self, name: &str, wanted: Option<(String, TryOn)>) -> Result<SlotDetail, Error> {
+        let views = self.0.plugins.slots();
+        let view = views.iter().find(|view| view.slot == name).ok_or_else(|| Error::unknown("slot", name))?;
+        let slot: SlotName = name.parse().map_err(|_| Error::unknown("slot", name))?;
+        let config = self.0.plugins.config_of(&slot).unwrap_or_else(|| "{}".into());
+        let config: Value = serde_json::from_str(&config).unwrap_or_else(|_| json!({}));
+        let mut sources: Vec<String> = builtin_names().map(|name| format!("builtin:{name}")).collect();
+        sources.extend(self.plugins().await.installed);
+        let text = match &wanted {
+            Some((_, TryOn::Text(text))) => text.clone(),
+            _ => String::new(),
+        };
+        let classifies = slot.world() == World::Classifier;
+        let tried = match wanted.filter(|_| classifies) {
+            Some((source, on)) => Some(self.tried(source, on).await?),
+            None => None,
+        };
+        let rules = if classifies { Some(self.rules().await?) } else { None };
+        let logs = self.0.plugins.logs(slot, LOG_LINES).await.unwrap_or_default();
+        Ok(SlotDetail {
+            card: card(view),
+            config: serde_json::to_string_pretty(&config).unwrap_or_default(),
+            rules,
+            sources,
+            history: self.swaps(name).await?,
+            logs: logs.iter().rev().map(log_line).collect(),
+            classifies,
+            text,
+            tried,
+        })
+    }
+
+    /// The file of rules, empty while there is none.
+    pub async fn rules(&self) -> Result<String, Error> {
+        let path = self.0.dir.rules();
+        let read = tokio::task::spawn_blocking(move || match std::fs::metadata(&path) {
+            Ok(facts) if facts.len() <= RULES_BYTES_MAX => std::fs::read_to_string(&path).unwrap_or_default(),
+            _ => String::new(),
+        });
+        read.await.map_err(|_| Error::Files)
+    }
+
+    /// What was put in service here, and what was refused, the newest first.
+    async fn swaps(&self, slot: &str) -> Result<Indexed<Vec<SwapRow>>, Error> {
+        let kinds = [
+            Kind::PluginLoaded,
+            Kind::PluginSwapped,
+            Kind::PluginRejected,
+            Kind::PluginDenied,
+            Kind::PluginQuarantined,
+            Kind::PluginReleased,
+            Kind::PluginRolledBack,
+            Kind::PluginUnloaded,
+        ];
+        let types: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
+        let (mut rows, mut before) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let asked = EventsQuery { types: types.clone(), before, limit: 100, ..EventsQuery::default() };
+            let page = match self.0.monitor.events(asked).await.map_err(Error::from) {
+                Err(Error::Indexing { percent }) => return Ok(Indexed::Indexing(percent)),
+                page => page?,
+            };
+            rows.extend(page.rows.iter().filter(|event| event["data"]["slot"] == slot).map(swap_row));
+            before = page.next.as_deref().and_then(seq_of_cursor);
+            if before.is_none() || rows.len() >= HISTORY {
+                break;
+            }
+        }
+        rows.truncate(HISTORY);
+        Ok(Indexed::Ready(rows))
+    }
+
+    /// What a classifier would answer, beside the one that serves. Changes nothing.
+    async fn tried(&self, source: String, on: TryOn) -> Result<Tried, Error> {
+        let heard = match &on {
+            TryOn::Text(text) => {
+                let conversation = Conversation { texts: vec![text.clone()], ..Conversation::default() };
+                vec![Heard { session: String::new(), title: clip(text, 160), conversation }]
+            }
+            TryOn::Sessions => self.0.monitor.conversations(SESSIONS).await?,
+        };
+        let on_sessions = matches!(on, TryOn::Sessions);
+        let settings = self.0.settings.current();
+        let categories: Vec<String> = settings.config.categories.iter().map(|category| category.key.clone()).collect();
+        let input = |heard: &Heard| {
+            json!(CategoriesInput { categories: categories.clone(), conversations: vec![heard.conversation.clone()] })
+        };
+        let inputs: Vec<Value> = heard.iter().map(input).collect();
+        let load = Load {
+            slot: SlotName::Classifier,
+            from: From::Source(source.clone()),
+            config: None,
+            shadow_only: true,
+            fresh: false,
+        };
+        let compared = match self.0.plugins.compare(load, CATEGORIES, inputs).await {
+            Ok(compared) => compared,
+            Err(error) => {
+                return Ok(Tried { source, on_sessions, problem: Some(error.to_string()), ..Tried::default() });
+            }
+        };
+        let pairs = compared.as_array().map(Vec::as_slice).unwrap_or_default();
+        let rows: Vec<TriedRow> = pairs.iter().zip(&heard).map(|(pair, heard)| tried_row(pair, heard)).collect();
+        let asked = rows.len();
+        let changed = rows.iter().filter(|row| row.before != row.after).count();
+        // Of many, what would stay as it is is told by its number.
+        let shown = rows.into_iter().filter(|row| !on_sessions || row.before != row.after);
+        Ok(Tried { source, on_sessions, asked, changed, rows: shown.collect(), problem: None })
+    }
+}
+
+/// A classification in one line.
+fn answer_of(answer: &Value) -> String {
+    let one = answer.get(0).unwrap_or(answer);
+    let tags: Vec<&str> = one["subTags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let category = one["primary"].as_str().unwrap_or("–");
+    let sure = one["confidence"].as_f64().map(|sure| format!(" {:.0} %", sure * 100.0)).unwrap_or_default();
+    let tags = if tags.is_empty() { String::new() } else { format!(" [{}]", tags.join(", ")) };
+    format!("{category}{sure}{tags}")
+}
+
+fn tried_row(pair: &Value, heard: &Heard) -> TriedRow {
+    let failed = pair["failed"].as_str().map(|said| format!("✕ {said}"));
+    TriedRow {
+        title: heard.title.clone(),
+        session: Some(heard.session.clone()).filter(|id| !id.is_empty()),
+        before: if pair["before"].is_null() { "–".into() } else { answer_of(&pair["before"]) },
+        after: failed.unwrap_or_else(|| answer_of(&pair["after"])),
+    }
+}
+
+fn card(view: &View) -> SlotCard {
+    let number = |name: &str| view.stats[name].as_u64().unwrap_or_default();
+    let failures = view.stats["failures"].as_object().into_iter().flatten();
+    SlotCard {
+        slot: view.slot.clone(),
+        state: view.state.to_owned(),
+        plugin: view.plugin.as_ref().map(|plugin| PluginName {
+            name: plugin.name.clone(),
+            version: plugin.version.clone(),
+            hash: plugin.hash.clone(),
+            source: plugin.source.clone(),
+        }),
+        grants: view.grants.clone(),
+        on_failure: view
+            .on_failure
+            .map(|word| json!(word))
+            .and_then(|word| word.as_str().map(str::to_owned))
+            .unwrap_or_default(),
+        problem: view.problem.clone(),
+        waiting: view.waiting.as_ref().map(|waiting| (waiting.source.clone(), waiting.more_grants.clone())),
+        calls: number("calls"),
+        fallbacks: number("fallbacks"),
+        failures: failures.map(|(kind, count)| (kind.clone(), count.as_u64().unwrap_or_default())).collect(),
+        p50_micros: number("p50Micros"),
+        p99_micros: number("p99Micros"),
+        memory_bytes: view.memory_bytes as u64,
+        memory_mb_max: view.limits.map(|limits| u64::from(limits.memory_mb)),
+    }
+}
+
+fn swap_row(event: &Value) -> SwapRow {
+    let data = &event["data"];
+    let named = |value: &Value| {
+        let name = value["name"].as_str().or(value.as_str())?;
+        Some(format!("{name} {}", value["version"].as_str().unwrap_or_default()).trim_end().to_owned())
+    };
+    let mut said: Vec<String> = named(&data["plugin"]).into_iter().collect();
+    said.extend(named(&data["replaced"]).or_else(|| named(&data["from"])).map(|old| format!("← {old}")));
+    said.extend(data["reason"].as_str().map(str::to_owned));
+    if let (Some(asked), Some(changed)) = (data["shadow"]["replayed"].as_u64(), data["shadow"]["changed"].as_u64()) {
+        said.push(format!("{changed}/{asked} ≠"));
+    }
+    SwapRow {
+        at: event["ts"].as_u64().unwrap_or_default(),
+        kind: event["type"].as_str().unwrap_or_default().to_owned(),
+        said: said.join(" · "),
+    }
+}
+
+fn log_line(line: &Value) -> (String, String, u64) {
+    let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+    (text("level"), text("text"), line["ts"].as_u64().unwrap_or_default())
+}
+
+/// What a form says a plugin's configuration is to be.
+pub fn config_of(text: &str) -> Result<Map<String, Value>, String> {
+    match crate::config::json5_value(text).map_err(|problem| problem.to_string())? {
+        Value::Object(map) => Ok(map),
+        _ => Err("it must be an object, as `{ … }`".into()),
+    }
+}
