@@ -157,7 +157,7 @@ fn the_dashboard_shows_what_the_gateway_counts_and_the_document_names_it() {
     let page = String::from_utf8(host.request("GET", "/metrics", &[], b"").body.to_vec()).expect("text");
     let counted: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     assert!(counted.len() > 8, "{page}");
-    let (text, source) = (document("docs/operating.md"), document("host/src/metrics.rs"));
+    let (text, source) = (document("docs/operating.md"), document("host/machinery/src/metrics.rs"));
     let panels = dashboard["panels"].as_array().expect("panels");
     let asked = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
     for expression in asked.map(|target| target["expr"].as_str().expect("an expression")) {
