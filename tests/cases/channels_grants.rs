@@ -146,7 +146,7 @@ fn a_webhook_is_heard_where_it_is_granted_and_believed_where_it_is_signed() {
 fn a_signature_may_be_over_more_than_the_body() {
     let chat = Chat::start();
     let mut own = relay(&chat, json!({}));
-    own["grants"]["secrets"]["key"] = json!({ "value": "hook-key", "hosts": [chat.sockets.to_string()] });
+    own["grants"]["secrets"]["key"] = json!({ "value": "hook-key" });
     let rule = json!({ "secret": "key", "header": "x-signature", "prefix": "v0=", "over": ["v0:", "header:x-time", ":", "body"] });
     own["grants"]["webhooks"]["events"] = json!({ "verify": rule });
     let host = TestHost::scripted_with(SCRIPT, |file| file["channels"]["relay"] = own);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
-use support::{TestDir, TestHost};
+use support::{TestDir, TestHost, chela_command, corpus, eventually};
 
 /// The compiled file of the one component that did not come with the binary.
 fn compiled(dir: &TestDir) -> PathBuf {
@@ -48,6 +48,24 @@ fn compiled_code_that_is_damaged_or_of_another_build_is_compiled_again() {
         assert_eq!(compiled(&dir), path);
         assert!(fs::read(&path).expect("readable") == good, "compiled again");
     }
+}
+
+#[test]
+fn who_compiles_holds_itself_to_a_gigabyte_of_memory() {
+    let dir = TestDir::empty();
+    let (large, compiled) = (dir.scratch().join("large.wasm"), dir.scratch().join("large.cwasm"));
+    // It takes seconds, so there is time to look.
+    fs::write(&large, corpus("0.1.0", "classifier-js")).expect("written");
+    let mut command = chela_command(&dir.state);
+    let mut child =
+        command.args(["plugin", "compile"]).arg(&large).arg("--to").arg(&compiled).spawn().expect("it runs");
+    eventually("the limit holds", || {
+        let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).expect("it still compiles");
+        let line = limits.lines().find(|line| line.starts_with("Max data size")).expect("a line of the system's");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.contains(&(1_u64 << 30).to_string().as_str()).then_some(())
+    });
+    child.kill().and_then(|()| child.wait()).expect("a child of ours");
 }
 
 #[test]

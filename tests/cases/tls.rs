@@ -202,7 +202,8 @@ fn what_cannot_be_shown_is_named_and_nothing_is_served() {
     let (key, certificate) = (dir.scratch().join("own.key"), dir.scratch().join("own.pem"));
     check(&|| drop(fs::copy(dir.scratch().join("other.key"), &key)), "tls.key: ");
     check(&|| fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("ours"), "chmod 600");
-    check(&|| fs::write(&certificate, "nothing").expect("written"), "tls.certificate: ");
+    let closed = || fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("ours");
+    check(&|| fs::write(&certificate, "nothing").map(|()| closed()).expect("written"), "tls.certificate: ");
     check(&|| fs::remove_file(&certificate).expect("ours"), "tls.certificate: cannot read");
     check(
         &|| dir.edit_config(|config| config["tls"] = json!({ "certificate": "own.pem" })),

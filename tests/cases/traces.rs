@@ -92,8 +92,8 @@ fn what_one_message_causes_is_one_trace_of_requests_runs_tools_components_and_jo
     assert_eq!((&job["traceId"], &job["parentSpanId"]), (&first["traceId"], &tool["spanId"]));
     let asked = runs.iter().find(|run| run["parentSpanId"] == job["spanId"]).expect("the run of the job");
     assert_eq!(asked["traceId"], first["traceId"]);
-    let guard = collector.named("component guard:stop-guard");
-    assert!(guard.iter().any(|span| span["traceId"] == first["traceId"]), "{guard:#?}");
+    let asked = collector.named("component continuation");
+    assert!(asked.iter().any(|span| span["traceId"] == first["traceId"]), "the run's instructions: {asked:#?}");
     assert!(!collector.named("GET").is_empty() || !collector.named("POST").is_empty(), "requests are told of");
     let all = format!("{:?}", collector.spans.lock().expect("whole"));
     assert!(!all.contains("secret plan") && !all.contains("build it"), "no words of people");

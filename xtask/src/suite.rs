@@ -60,6 +60,7 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
             "chela-tests",
             "xtask",
             "chela-crash",
+            "chela-soak",
             "chela-sdk",
             "continuation",
             "discord",

@@ -174,7 +174,7 @@ impl Hearing<'_> {
         tokio::time::timeout_at(from + end_after, self.read.next()).await.map_err(|_| end_after)
     }
 
-    fn text(&self, text: &str) -> Event {
+    fn text(&self, text: &str) -> chela_channel::Event {
         let (connection, epoch) = (self.connection.clone(), self.epoch);
         Event::Text { connection, epoch, data: self.secrets.scrub_text(text) }
     }

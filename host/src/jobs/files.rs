@@ -103,6 +103,8 @@ impl Shared {
                     _ => {}
                 }
                 failing = written.is_err();
+                // Whoever waits for this processor waits no longer than for one file.
+                std::thread::yield_now();
             }
             if stopping {
                 return;

@@ -18,6 +18,8 @@ use sessions::{SILENCE_MS, Sessions};
 /// Another number means another layout: the index is made again.
 const VERSION: i64 = 3;
 const TIMES_EVERY_MS: u64 = 60_000;
+/// News go in beside those who make them: after so many events the processor is left to whoever waits for it.
+const YIELD_EVERY: usize = 8;
 /// Words that are kept at hand.
 const WORDS_MAX: usize = 50_000;
 pub(super) const DAY_MS: u64 = 24 * 60 * 60 * 1000;
@@ -187,6 +189,9 @@ impl Index {
         let mut name = tx.prepare_cached("INSERT OR IGNORE INTO subjects VALUES (?, ?)")?;
         let mut spell = tx.prepare_cached("INSERT INTO texts (rowid, text) VALUES (?, ?)")?;
         for (at, entry) in entries.iter().enumerate() {
+            if self.filled && at % YIELD_EVERY == 0 {
+                std::thread::yield_now();
+            }
             if is_known(&mut known, entry)? {
                 continue;
             }

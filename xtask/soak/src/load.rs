@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use discord_server::{Discord, Said};
 use serde_json::{Value, json};
-use support::discord::{Discord, Said};
 use tokio::task::JoinHandle;
 
 use crate::Stop;

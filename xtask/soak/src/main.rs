@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use discord_server::{Discord, Setup};
 use serde_json::json;
-use support::discord::{Discord, Setup};
 
 use gateway::Gateway;
 use load::Load;

@@ -66,8 +66,9 @@ pub struct Grants {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct GrantedSecret {
     pub value: Secret,
-    /// The hosts that may be told it; each must be granted as well.
-    #[schemars(length(min = 1, max = 100))]
+    /// The hosts that may be told it; each must be granted as well. None for a key that only verifies calls.
+    #[serde(default)]
+    #[schemars(length(max = 100))]
     pub hosts: Vec<ReachableHost>,
 }
 
