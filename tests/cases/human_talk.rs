@@ -161,7 +161,9 @@ fn open_questions_are_known_from_the_log_when_the_journal_is_gone() {
     let id = before.1["id"].as_str().expect("an id");
     host.call("human.answer", json!({ "id": id, "answer": "blue, and Kim" })).expect("taken");
     host.settled(id);
-    assert!(host.said("agent:ruda:main").iter().any(|line| line.contains("blue, and Kim")), "who asked reads it");
+    host.eventually("who asked reads it", || {
+        host.said("agent:ruda:main").iter().any(|line| line.contains("blue, and Kim")).then_some(())
+    });
     assert_eq!(host.task(&task)["status"], "in_progress", "and the task that waited goes on");
     let host = TestHost::start_at(host.stop(), now + 2_000).unwrap_or_else(|(error, _)| panic!("{error}"));
     assert!(host.questions().is_empty(), "answered is answered");
