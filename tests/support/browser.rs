@@ -88,6 +88,11 @@ impl Browser {
     }
 
     fn command(&self, session: Option<&str>, method: &str, params: Value) -> Value {
+        self.ask(session, method, params).unwrap_or_else(|error| panic!("{method}: {error:#}"))
+    }
+
+    /// Like `command`, for whoever can do something about a refusal.
+    fn ask(&self, session: Option<&str>, method: &str, params: Value) -> Result<Value, Value> {
         let id = self.next.get() + 1;
         self.next.set(id);
         let mut frame = json!({ "id": id, "method": method, "params": params });
@@ -102,8 +107,10 @@ impl Browser {
                     let Message::Text(text) = message.expect("a whole frame") else { continue };
                     let heard: Value = serde_json::from_str(&text).expect("JSON");
                     if heard["id"] == json!(id) {
-                        assert!(heard.get("error").is_none(), "{method}: {heard:#}");
-                        return heard["result"].clone();
+                        return match heard.get("error") {
+                            None => Ok(heard["result"].clone()),
+                            Some(error) => Err(error.clone()),
+                        };
                     }
                     self.note(&heard);
                 }
@@ -179,7 +186,11 @@ impl Tab<'_> {
     pub fn until_while(&self, what: &str, expression: &str, mut go_on: impl FnMut()) {
         let asked = json!({ "expression": format!("Boolean({expression})"), "returnByValue": true });
         let started = Instant::now();
-        while self.command("Runtime.evaluate", asked.clone())["result"]["value"] != json!(true) {
+        let holds = || {
+            let answer = self.browser.ask(Some(&self.session), "Runtime.evaluate", asked.clone());
+            answer.is_ok_and(|answer| answer["result"]["value"] == json!(true))
+        };
+        while !holds() {
             go_on();
             assert!(started.elapsed() < PATIENCE, "waited in vain until {what}: {expression}\n{}", self.text());
             std::thread::sleep(Duration::from_millis(20));

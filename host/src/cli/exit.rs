@@ -61,6 +61,8 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<client::Error>() {
         Some(client::Error::Unauthorised) => REFUSED,
         Some(client::Error::Declined { status, .. }) if *status >= 500 => UNAVAILABLE,
+        // It answers, and says what is wrong with what was sent.
+        Some(client::Error::TurnedAway { code, .. }) if code == "body_too_large" => FAILED,
         Some(client::Error::Refused(_) | client::Error::Declined { .. }) | None => FAILED,
         Some(_) => UNAVAILABLE,
     }

@@ -141,6 +141,7 @@ mod tests {
                 "gateway",
                 "monitor",
                 "hub",
+                "tls",
                 "agents",
                 "providers",
                 "runs",
@@ -155,7 +156,9 @@ mod tests {
                 "channels",
                 "decisions",
                 "events",
+                "audit",
                 "limits",
+                "traces",
                 "log"
             ]
         );
