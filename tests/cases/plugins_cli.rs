@@ -212,7 +212,11 @@ fn what_cannot_be_a_plugin_is_refused_in_the_shell_and_what_serves_goes_on() {
         ),
         ("bare.wasm", world("export classification;"), "it does not export chela:policy/lifecycle@0.1.0; export it"),
         ("module.wasm", Handmade::default().bare_module(), "it is a core module without component metadata; build it"),
-        ("large.wasm", vec![0; 300_001], "300000"),
+        (
+            "large.wasm",
+            vec![0; 300_001],
+            "is too large for this deployment; make it smaller, or raise `plugins.fileBytes`: ",
+        ),
     ];
     for (name, bytes, expected) in files {
         let path = file(&dir, name, &bytes);

@@ -16,7 +16,7 @@ use crate::cli::ask::{self, encoded};
 use crate::cli::exit::WrongArgument;
 use crate::cli::output::{plain, table};
 use crate::cli::{Output, block_on};
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::layout::StateDir;
 
 /// Compiling a large component takes most of a minute.
@@ -175,8 +175,17 @@ pub(super) fn load(
     body.extend(signature);
     body.extend(bytes);
     let query = format!("{query}&shadow={}&fresh={}", how.shadow, how.fresh);
-    let answer = block_on(client.upload(&format!("/admin/plugins/upload?{query}"), body))??;
-    Ok(answer)
+    let answer = block_on(client.upload(&format!("/admin/plugins/upload?{query}"), body))?;
+    answer.map_err(|error| match &error {
+        client::Error::TurnedAway { code, .. } if code == "body_too_large" => {
+            let said = format!(
+                "{} is too large for this deployment; make it smaller, or raise `plugins.fileBytes`",
+                path.display()
+            );
+            anyhow::Error::from(error).context(said)
+        }
+        _ => error.into(),
+    })
 }
 
 pub(super) fn load_in_words(answer: &Value) -> String {
