@@ -176,15 +176,16 @@ pub(super) fn load(
     body.extend(bytes);
     let query = format!("{query}&shadow={}&fresh={}", how.shadow, how.fresh);
     let answer = block_on(client.upload(&format!("/admin/plugins/upload?{query}"), body))?;
-    answer.map_err(|error| match &error {
-        client::Error::TurnedAway { code, .. } if code == "body_too_large" => {
-            let said = format!(
+    answer.map_err(|error| {
+        let too_large = matches!(&error, client::Error::TurnedAway { code, .. } if code == "body_too_large");
+        let error = anyhow::Error::from(error);
+        match too_large {
+            true => error.context(format!(
                 "{} is too large for this deployment; make it smaller, or raise `plugins.fileBytes`",
                 path.display()
-            );
-            anyhow::Error::from(error).context(said)
+            )),
+            false => error,
         }
-        _ => error.into(),
     })
 }
 
