@@ -64,8 +64,6 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
         // It answers, and says what is wrong with what was sent.
         Some(client::Error::TurnedAway { code, .. }) if code == "body_too_large" => FAILED,
         Some(client::Error::Refused(_) | client::Error::Declined { .. }) | None => FAILED,
-        // It serves well, and does not take this.
-        Some(client::Error::TurnedAway { code, .. }) if code == "body_too_large" => FAILED,
         Some(_) => UNAVAILABLE,
     }
 }
