@@ -16,7 +16,7 @@ const SCRIPT: &str = r#"{ rules: [
         { say: "handed out" } ] },
     { when: "count the files", steps: [{ say: "forty-two files" }] },
     { when: "fix the flaky", steps: [
-        { call: { tool: "sessions_spawn", args: { task: "count the files", label: "counter" } } },
+        { call: { tool: "sessions_spawn", args: { task: "count the files" } } },
         { say: "It is **done**.\n\n- one\n- two" } ] },
     { when: "goes on", steps: [{ say: "going on" }] },
     { when: "work on the port", steps: [

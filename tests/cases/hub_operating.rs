@@ -158,7 +158,11 @@ fn plugins(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
     tab.click("button[value=config]");
     tab.until("a fault is said with its place", "/line 1/.test(document.querySelector('#config .said').innerText)");
     assert_eq!(tab.eval("document.querySelector('#config-text').value"), json!("{ category: "), "what was typed stays");
-    tab.eval("document.querySelector('#config-text').value = document.querySelector('#config-text').defaultValue");
+    // As a person does who takes it back: the page must not keep it as a draft.
+    tab.eval(
+        "(() => { const field = document.querySelector('#config-text'); field.value = field.defaultValue; \
+         field.dispatchEvent(new Event('input', { bubbles: true })); })()",
+    );
     for (verb, state) in [("disable", "Disabled"), ("enable", "Serving|On probation")] {
         tab.click(&format!("#head button[value={verb}]"));
         tab.until(

@@ -215,7 +215,7 @@ fn what_cannot_be_a_plugin_is_refused_in_the_shell_and_what_serves_goes_on() {
         (
             "large.wasm",
             vec![0; 300_001],
-            "is too large for this deployment; make it smaller, or raise `plugins.fileBytes`: ",
+            "is too large for this deployment; make it smaller, or raise `plugins.fileBytes`",
         ),
     ];
     for (name, bytes, expected) in files {

@@ -87,7 +87,7 @@ impl<L: Clone + Eq + std::hash::Hash> Default for Timed<L> {
         // From a call of a component to a request that waits for an agent.
         const BOUNDS: [f64; 14] =
             [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0];
-        Self(Family::new_with_constructor(|| Histogram::new(BOUNDS.into_iter())))
+        Self(Family::new_with_constructor(|| Histogram::new(BOUNDS)))
     }
 }
 

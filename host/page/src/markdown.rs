@@ -7,11 +7,24 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Options, Pars
 /// Elements within each other; deeper ones are shown flat.
 const DEPTH_MAX: usize = 24;
 
-/// A text, with mentions such as `<@123>` as names.
+/// A heading's start and end.
+type Heading = (&'static str, &'static str);
+
+/// A text, with mentions such as `<@123>` as names. The page has its own headings; those of the text stand below them.
 pub fn markdown(text: &str, name_of: &dyn Fn(&str) -> String) -> Markup {
+    written(text, name_of, [("<h4>", "</h4>"), ("<h5>", "</h5>")])
+}
+
+/// A text that is all there is on a page but for its title.
+pub fn document(text: &str, name_of: &dyn Fn(&str) -> String) -> Markup {
+    written(text, name_of, [("<h2>", "</h2>"), ("<h3>", "</h3>")])
+}
+
+fn written(text: &str, name_of: &dyn Fn(&str) -> String, headings: [Heading; 2]) -> Markup {
     let text = mentions(text, name_of);
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut writer = Writer { html: String::with_capacity(text.len() + text.len() / 4), open: Vec::new(), skipped: 0 };
+    let mut writer =
+        Writer { html: String::with_capacity(text.len() + text.len() / 4), open: Vec::new(), skipped: 0, headings };
     for event in Parser::new_ext(&text, options) {
         writer.write(event);
     }
@@ -27,6 +40,7 @@ struct Writer {
     open: Vec<&'static str>,
     /// How many are open that are too deep to be shown.
     skipped: usize,
+    headings: [Heading; 2],
 }
 
 impl Writer {
@@ -54,9 +68,8 @@ impl Writer {
         }
         let (start, end) = match tag {
             Tag::Paragraph => ("<p>", "</p>"),
-            // The page has its own headings; those of a text stand below them.
-            Tag::Heading { level: HeadingLevel::H1 | HeadingLevel::H2, .. } => ("<h4>", "</h4>"),
-            Tag::Heading { .. } => ("<h5>", "</h5>"),
+            Tag::Heading { level: HeadingLevel::H1 | HeadingLevel::H2, .. } => self.headings[0],
+            Tag::Heading { .. } => self.headings[1],
             Tag::BlockQuote(_) => ("<blockquote>", "</blockquote>"),
             Tag::CodeBlock(CodeBlockKind::Fenced(_) | CodeBlockKind::Indented) => {
                 ("<pre tabindex=\"0\"><code>", "</code></pre>")

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::layout::{Fragment, Page, Shell};
-use crate::markdown::markdown;
+use crate::markdown::document;
 use crate::parts::{clip, empty, encode, face};
 use crate::views::{FileRow, Workspace, WorkspaceShown};
 
@@ -57,7 +57,7 @@ fn shown(shell: &Shell, view: &Workspace) -> Markup {
         },
         WorkspaceShown::File { text, bytes, from, next } => html! {
             p.small { (bytes) " B" @if *from > 0 || next.is_some() { " · " (from) "–" (next.unwrap_or(*bytes)) } }
-            @if view.path.ends_with(".md") && *from == 0 { div.text dir="auto" { (markdown(text, &|id| shell.name_of(id))) } }
+            @if view.path.ends_with(".md") && *from == 0 { div.text dir="auto" { (document(text, &|id| shell.name_of(id))) } }
             @else { pre tabindex="0" dir="auto" { code { (text) } } }
             @if *from > 0 || next.is_some() {
                 p.pages {

@@ -111,7 +111,7 @@ impl Cache {
             return Ok(found);
         }
         // Not under the lock: whoever wants another component does not wait while this one is compiled.
-        let made = Arc::new(self.from_disk(material, &name)?);
+        let made = Arc::new(self.found_on_disk(material, &name)?);
         let mut mapped = in_use();
         // Somebody else was sooner: then there is one of them all the same.
         if let Some(found) = mapped.get(&name).and_then(Weak::upgrade) {
@@ -122,7 +122,7 @@ impl Cache {
         Ok(made)
     }
 
-    fn from_disk(&self, material: &Material, name: &str) -> Result<Mapped, Error> {
+    fn found_on_disk(&self, material: &Material, name: &str) -> Result<Mapped, Error> {
         if let Some(shipped) = &self.shipped
             && let Ok(found) = load(&self.engine, &shipped.join(name))
         {

@@ -478,7 +478,11 @@ mod tests {
         let cpu_ms = u32::try_from(took * 3 + 10).expect("some milliseconds");
         let over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let busy = || while !over.load(std::sync::atomic::Ordering::Relaxed) {};
+            let busy = || {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop()
+                }
+            };
             // So many that the call takes longer on the clock than its limit of processor time.
             (0..8 * super::super::threads::cores()).for_each(|_| drop(scope.spawn(busy)));
             let ended = bench.run("work", COUNT, cpu_ms);

@@ -199,10 +199,9 @@ const HOLE: &str = "the checksum is wrong, and what follows was written when thi
 /// Whether a whole line further on was written when `seq` was already durable. Reads to the end of the file.
 fn has_proof(lines: &mut Lines, seq: u64) -> io::Result<bool> {
     while let Some(line) = lines.next()? {
-        if line.ended && line::is_whole(line.bytes) {
-            if Entry::read(line.bytes).is_some_and(|entry| entry.group > seq) {
-                return Ok(true);
-            }
+        let is_later = || Entry::read(line.bytes).is_some_and(|entry| entry.group > seq);
+        if line.ended && line::is_whole(line.bytes) && is_later() {
+            return Ok(true);
         }
     }
     Ok(false)
