@@ -36,12 +36,12 @@ const FOREIGN: [(&str, &str); 3] = [
         r#"{"fromAgent":"eden","toAgent":"seum","label":"task_1a2b3c","message":"**Please** ask <@42> and <@!777>","conversationId":"old-1","workSessionId":"ws_old","eventRole":"conversation.main"}"#,
     ),
     (
-        "a2a.response",
-        r#"{"fromAgent":"seum","toAgent":"eden","message":"[outcome] blocked: the model did not answer","outcome":"blocked","conversationId":"old-1","workSessionId":"ws_old","eventRole":"conversation.main"}"#,
-    ),
-    (
         "a2a.send",
         r#"{"fromAgent":"seum","toAgent":"eden","message":"[NO_REPLY_NEEDED] thanks all the same","conversationId":"old-1","workSessionId":"ws_old","eventRole":"conversation.main"}"#,
+    ),
+    (
+        "a2a.response",
+        r#"{"fromAgent":"seum","toAgent":"eden","message":"[outcome] blocked: the model did not answer","outcome":"blocked","conversationId":"old-1","workSessionId":"ws_old","eventRole":"conversation.main"}"#,
     ),
 ];
 

@@ -321,6 +321,8 @@ fn settings(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
 }
 
 fn canvas_and_schedule(site: &Site<'_>, tab: &Tab<'_>) {
+    // The one before was answered by what somebody said to the one who asked.
+    site.tell("eden", "work on the port", "port-again");
     let asked = eventually("a question is open", || {
         site.call("human.pending", json!({}))["questions"].as_array()?.first().cloned()
     });
