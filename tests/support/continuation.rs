@@ -133,6 +133,6 @@ impl TestDir {
     /// The prompts of the gateway in an agent's transcripts, oldest first.
     pub fn prompts(&self, agent: &str) -> Vec<String> {
         let of_gateway = |row: &Value| row["role"] == "user" && row["provenance"]["kind"] == "internal_system";
-        self.transcript(agent).iter().filter(|row| of_gateway(row)).map(chela::sessions::text_of).collect()
+        self.transcript_so_far(agent).iter().filter(|row| of_gateway(row)).map(chela::sessions::text_of).collect()
     }
 }

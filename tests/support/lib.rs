@@ -33,14 +33,14 @@ pub use ws::{WebSocket, WsRefused};
 
 use std::time::{Duration, Instant};
 
-/// Waits for something that another process or thread will do; fails with `what` after ten seconds.
+/// Waits for something that another process or thread will do; fails with `what` after half a minute.
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let patience = Instant::now() + Duration::from_secs(10);
+    let patience = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < patience, "waited ten seconds in vain until {what}");
+        assert!(Instant::now() < patience, "waited half a minute in vain until {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -166,7 +166,7 @@
   };
 
   // The socket.
-  let wait = 250, wasOpen = false, socket = null, expired = false;
+  let wait = 250, socket = null, expired = false;
   const banner = (text) => { const place = by("banner"); place.hidden = !text; if (place.textContent !== text) place.textContent = text; };
   const signedOut = () => { expired = true; banner(body.dataset.expired); by("live").hidden = true; };
   const connect = () => {
@@ -176,8 +176,9 @@
       expired = false;
       banner("");
       by("live").hidden = false;
-      if (wasOpen) { tags.clear(); markStale(null); }
-      wasOpen = true;
+      // Also the first time: something may have happened since the page was made, and nobody has told of it.
+      tags.clear();
+      markStale(null);
     };
     socket.onmessage = (event) => {
       const told = JSON.parse(event.data);
@@ -188,7 +189,6 @@
     socket.onclose = () => {
       by("live").hidden = true;
       if (!expired) banner(body.dataset.lost);
-      wasOpen = true;
       setTimeout(async () => {
         const answer = await fetch("/api/health", { cache: "no-store" }).catch(() => null);
         if (answer?.status === 401) signedOut(); else if (expired) { expired = false; banner(body.dataset.lost); }
