@@ -20,26 +20,27 @@ impl TestDir {
 
     /// The rows of every transcript of an agent.
     pub fn transcript(&self, agent: &str) -> Vec<Value> {
-        let folder = self.state.sessions().join(agent);
-        let mut files: Vec<_> =
-            fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-        files.retain(|path| path.is_file());
-        files.sort();
-        let text: String = files.iter().map(|path| fs::read_to_string(path).expect("readable")).collect();
-        text.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect()
+        rows(&self.transcripts(agent).concat())
     }
 
-    /// The same while a gateway writes them: the last line may be half there.
+    /// The same while a gateway writes them: the last line of each may be half there.
     pub fn transcript_so_far(&self, agent: &str) -> Vec<Value> {
+        let whole = |text: String| text.rfind('\n').map_or_else(String::new, |end| text[..=end].to_owned());
+        rows(&self.transcripts(agent).into_iter().map(whole).collect::<String>())
+    }
+
+    fn transcripts(&self, agent: &str) -> Vec<String> {
         let folder = self.state.sessions().join(agent);
         let mut files: Vec<_> =
             fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
         files.retain(|path| path.is_file());
         files.sort();
-        let texts = files.iter().map(|path| fs::read_to_string(path).expect("readable"));
-        let whole = texts.map(|text| text.rfind('\n').map_or_else(String::new, |end| text[..=end].to_owned()));
-        whole.collect::<String>().lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect()
+        files.iter().map(|path| fs::read_to_string(path).expect("readable")).collect()
     }
+}
+
+fn rows(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect()
 }
 
 impl TestHost {
