@@ -218,8 +218,8 @@ fn a_task(hub: &Hub<'_>, tab: &Tab<'_>) {
     hub.shows(tab, "the machine is away");
     assert_eq!(hub.host.task(&task)["status"], "blocked");
     hub.live(tab);
-    tab.eval("document.querySelector('form.actions input[name=seen]').value = 'in_progress'");
-    tab.click("form.actions button[value=resume]");
+    // In one go: a page that has just become live is fetched once more, and would mend itself between two.
+    tab.eval("(() => { const form = document.querySelector('form.actions'); form.querySelector('input[name=seen]').value = 'in_progress'; form.querySelector('button[value=resume]').click(); })()");
     hub.shows(tab, "was in_progress when you looked");
     hub.until(
         tab,

@@ -132,7 +132,10 @@ fn plugins(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
     tab.until("both answers are there", "document.querySelectorAll('#tried tbody td').length === 3");
     tab.fill("#try-source", &steady);
     tab.click("#try button[value=sessions]");
-    tab.until("work sessions were asked about", "/Asked [1-9]/.test(document.querySelector('#tried')?.innerText)");
+    tab.until(
+        "work sessions were asked about",
+        "location.search.includes('try=sessions') && /Asked [1-9]/.test(document.querySelector('#tried')?.innerText)",
+    );
     look_at(tab, "slot-tried");
     tab.fill("#try-source", "nothing.wasm");
     tab.click("#try button[value=text]");

@@ -221,7 +221,8 @@
     }
     const told = await answer.json().catch(() => ({}));
     if (answer.type === "opaqueredirect" || answer.status === 401) { say(form, body.dataset.expired); signedOut(); return; }
-    if (!answer.ok) { say(form, told.error?.message || body.dataset.unsent); markStale(null); return; }
+    // What was refused may have been asked from an old page: all of it is fetched, whatever is thought to be known.
+    if (!answer.ok) { say(form, told.error?.message || body.dataset.unsent); tags.clear(); markStale(null); return; }
     dropDrafts(form);
     // What was changed is what is there now; what was new leaves an empty field.
     for (const field of all("input:not([type=hidden]), textarea", form)) if (field.defaultValue) field.defaultValue = field.value;
