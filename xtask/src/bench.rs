@@ -32,7 +32,7 @@ pub enum Area {
 }
 
 pub fn run(area: Area, json: bool) -> Result<()> {
-    let binary = build_host(Profile::Release)?;
+    let binary = build_host(Profile::Measured)?;
     let figures = match area {
         Area::Gateway => gateway::run(&binary)?,
         Area::Plugins => plugins::run(&binary)?,

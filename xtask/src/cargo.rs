@@ -11,7 +11,12 @@ use anyhow::{Context, Result, bail};
 pub enum Profile {
     Dev,
     Release,
+    /// A release with what measures and kills it, built in one go: apart, each would build the dependencies with other features.
+    Measured,
 }
+
+/// What [`Profile::Measured`] builds.
+const MEASURED: [&str; 3] = ["chela", "chela-bench", "chela-crash"];
 
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -63,10 +68,14 @@ pub fn build_host(profile: Profile) -> Result<PathBuf> {
         // All default members at once: then a later `cargo test` finds every dependency built with the same features.
         Profile::Dev => succeed(cargo().arg("build"))?,
         Profile::Release => succeed(cargo().args(["build", "--release", "--package", "chela"]))?,
+        Profile::Measured => {
+            let packages = MEASURED.iter().flat_map(|package| ["--package", package]);
+            succeed(cargo().args(["build", "--release"]).args(packages))?;
+        }
     }
     let folder = match profile {
         Profile::Dev => "debug",
-        Profile::Release => "release",
+        Profile::Release | Profile::Measured => "release",
     };
     let binary = target().join(folder).join("chela");
     ship(&binary)?;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 
-use crate::cargo::{Profile, build_host, cargo, succeed, target};
+use crate::cargo::{Profile, build_host, target};
 use crate::simulate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,8 +39,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let binary = build_host(Profile::Release)?;
-    succeed(cargo().args(["build", "--release", "--package", "chela-crash"]))?;
+    let binary = build_host(Profile::Measured)?;
     let mut command = Command::new(binary.with_file_name("chela-crash"));
     let kills = match arguments.area {
         Area::Events => {

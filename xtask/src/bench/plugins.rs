@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::gateway::Serving;
 use super::rounded;
-use crate::cargo::{cargo, printed, succeed, target};
+use crate::cargo::{printed, succeed, target};
 use crate::{accuracy, corpus};
 
 const ROUNDS: usize = 10;
@@ -35,7 +35,6 @@ pub fn inside(binary: &Path, area: &str) -> Result<Map<String, Value>> {
 
 /// The same, with what the area is given besides.
 pub fn inside_with(binary: &Path, area: &str, given: &Path) -> Result<Map<String, Value>> {
-    succeed(cargo().args(["build", "--release", "--package", "chela-bench"]))?;
     let mut command = Command::new(binary.with_file_name("chela-bench"));
     command.arg(area).arg(binary).arg(given);
     command.stderr(std::process::Stdio::inherit());
