@@ -60,6 +60,8 @@ mod cases {
     mod monitor_index;
     mod monitor_old_system;
     mod monitor_teamwork;
+    mod networks_questions;
+    mod networks_stream;
     mod plugins_bindings;
     mod plugins_cache;
     mod plugins_cli;
@@ -75,6 +77,8 @@ mod cases {
     mod scripts;
     mod service;
     mod sessions_cli;
+    mod slack_server;
+    mod slack_talk;
     mod stamp;
     mod start;
     mod tasks_bad_input;
@@ -82,9 +86,12 @@ mod cases {
     mod tasks_editing;
     mod tasks_files;
     mod tasks_tools;
+    mod telegram_server;
+    mod telegram_talk;
     mod tls;
     mod tools_fetch;
     mod tools_keys;
     mod traces;
+    mod webhook_talk;
     mod websocket;
 }

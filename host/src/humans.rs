@@ -35,6 +35,7 @@ use crate::tasks;
 
 use store::{Inbox, Kept};
 
+pub use answers::run_of;
 pub use ending::{Ending, Left};
 pub use find::{Asked, Listed, Which};
 pub use store::{Found, read};

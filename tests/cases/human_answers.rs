@@ -115,9 +115,11 @@ fn two_who_answer_at_once_are_told_which_was_first() {
         answers.into_iter().filter(|_| true).map(|one| host.block_on(one).expect("it ends")).filter(|ok| *ok).count();
     assert_eq!(taken, 1);
     host.settled(&id);
-    let heard: Vec<String> =
-        host.said("agent:ruda:main").into_iter().filter(|line| line.starts_with("user: answer")).collect();
-    assert_eq!(heard.len(), 1, "{heard:?}");
+    let heard = || -> Vec<String> {
+        host.said("agent:ruda:main").into_iter().filter(|line| line.starts_with("user: answer")).collect()
+    };
+    host.eventually("the answer is in the transcript", || (!heard().is_empty()).then_some(()));
+    assert_eq!(heard().len(), 1, "{:?}", heard());
 }
 
 #[test]
@@ -289,7 +291,7 @@ fn the_answer_resumes_a_named_task_in_the_session_that_started_it() {
     answer(&host, json!({ "id": id, "answer": "crab" })).expect("taken");
     host.settled(&id);
     let told = |key: &str| host.history(key).iter().any(|row| chela::sessions::text_of(row).contains("crab"));
-    assert!(told("agent:eden:direct:kim"), "where it is worked on");
+    host.eventually("it is told where it is worked on", || told("agent:eden:direct:kim").then_some(()));
     assert!(!told("agent:eden:main"), "and nowhere else");
 }
 

@@ -18,9 +18,11 @@ mod raw;
 mod talk;
 mod tasks;
 mod tools;
+pub mod webhook;
 mod ws;
 
 pub use discord_server as discord;
+pub use networks::{slack, telegram};
 
 pub use binary::{Binary, Finished, built, chela, chela_command};
 pub use dir::TestDir;

@@ -65,7 +65,10 @@ fn check(phases: &mut Phases, toolchain: Toolchain, arguments: &[String]) -> Res
             "continuation",
             "discord",
             "rules",
+            "slack",
             "stop-guard",
+            "telegram",
+            "webhook",
         ] {
             command.args(["--package", package]);
         }

@@ -19,8 +19,14 @@ pub const CHANNEL_WIT: [(&str, &str); 2] = [
 ];
 
 /// `plugins/sdk/src/`, file by file.
-pub const SDK: [(&str, &str); 8] = [
+pub const SDK: [(&str, &str); 14] = [
     ("channel.rs", include_str!("../../../plugins/sdk/src/channel.rs")),
+    ("channel/calls.rs", include_str!("../../../plugins/sdk/src/channel/calls.rs")),
+    ("channel/chunks.rs", include_str!("../../../plugins/sdk/src/channel/chunks.rs")),
+    ("channel/deliveries.rs", include_str!("../../../plugins/sdk/src/channel/deliveries.rs")),
+    ("channel/keep.rs", include_str!("../../../plugins/sdk/src/channel/keep.rs")),
+    ("channel/turn.rs", include_str!("../../../plugins/sdk/src/channel/turn.rs")),
+    ("channel/wire.rs", include_str!("../../../plugins/sdk/src/channel/wire.rs")),
     ("classifier.rs", include_str!("../../../plugins/sdk/src/classifier.rs")),
     ("continuation.rs", include_str!("../../../plugins/sdk/src/continuation.rs")),
     ("guard.rs", include_str!("../../../plugins/sdk/src/guard.rs")),
@@ -34,14 +40,24 @@ pub const SDK: [(&str, &str); 8] = [
 mod tests {
     use super::*;
 
-    /// The files of a folder of the repository.
+    /// The files below a folder of the repository, by their paths within it.
+    fn files(folder: &std::path::Path, within: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).expect("a folder of the repository");
+        let of_entry = |entry: std::io::Result<std::fs::DirEntry>| {
+            let entry = entry.expect("readable");
+            let name = format!("{within}{}", entry.file_name().to_string_lossy());
+            if entry.path().is_dir() { files(&entry.path(), &format!("{name}/")) } else { vec![name] }
+        };
+        entries.flat_map(of_entry).collect()
+    }
+
     fn check(folder: &str, carried: &[(&str, &str)]) {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
-        let entries = std::fs::read_dir(folder).expect("a folder of the repository");
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned()).collect();
+        let mut names = files(&folder, "");
         names.sort();
-        assert_eq!(names, carried.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        let mut carried: Vec<&str> = carried.iter().map(|(name, _)| *name).collect();
+        carried.sort_unstable();
+        assert_eq!(names, carried);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) async fn follow(shared: Arc<Shared>, of_jobs: Vec<Outgoing>, stop: Ca
             waiting.announce(&shared, outgoing).await;
         }
         waiting.replies |= look_at_all(&shared).await;
-        shown::sweep(&shared).await;
+        waiting.replies |= close_shown(&shared).await;
         loop {
             tokio::select! {
                 told = news.next() => {
@@ -59,10 +59,10 @@ pub(super) async fn follow(shared: Arc<Shared>, of_jobs: Vec<Outgoing>, stop: Ca
                     Err(RecvError::Closed) => return,
                 },
                 told = questions.next() => match told {
-                    Some(_) => shown::sweep(&shared).await,
+                    Some(_) => waiting.replies |= close_shown(&shared).await,
                     None => return,
                 },
-                () = shared.look_at_shown.notified() => shown::sweep(&shared).await,
+                () = shared.look_at_shown.notified() => waiting.replies |= close_shown(&shared).await,
                 () = clock.sleep(waiting.rest(clock.elapsed())), if !waiting.is_over() => waiting.again(&shared).await,
             }
         }
@@ -71,6 +71,12 @@ pub(super) async fn follow(shared: Arc<Shared>, of_jobs: Vec<Outgoing>, stop: Ca
         () = stop.cancelled() => {}
         () = work => {}
     }
+}
+
+/// Questions that are over are closed where they are shown; true when replies have to wait. What an answer from elsewhere led to may have
+/// been said by now.
+async fn close_shown(shared: &Shared) -> bool {
+    shown::sweep(shared).await && look_at_all(shared).await
 }
 
 /// What found no room in its channel, or no channel.

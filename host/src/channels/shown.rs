@@ -1,13 +1,16 @@
-//! Questions that chat networks have shown to people: once one is over, every message that shows it says so, and offers no way to answer.
+//! Questions that chat networks have shown to people: once one is over, every message that shows it says so, and offers no way to answer. What
+//! who asked says next is told there too, wherever the answer came from.
 
 use chela_channel::{Done, Outbound, Outcome};
 use serde::{Deserialize, Serialize};
 
-use super::store::{self, Posted};
+use super::store::{self, Posted, Reply};
 use super::{Kept, Shared, message};
 use crate::clock::Timestamp;
 use crate::config::Locale;
+use crate::humans::run_of;
 use crate::journal::Transaction;
+use crate::session_key::SessionKey;
 
 /// Messages that are remembered; the oldest are forgotten first.
 pub(super) const SHOWN_MAX: usize = 1_000;
@@ -65,14 +68,40 @@ impl Kept {
     }
 }
 
-/// Looks at every question that is shown; those that are over are told to be.
-pub(super) async fn sweep(shared: &Shared) {
+/// Looks at every question that is shown; those that are over are told to be. True when somebody's next words are awaited now.
+pub(super) async fn sweep(shared: &Shared) -> bool {
     let all: Vec<Shown> = shared.state().shown.values().cloned().collect();
+    let mut awaited = false;
     for shown in all {
         if let Some(words) = ended_how(shared, &shown) {
-            close(shared, shown, &words).await;
+            awaited |= close(shared, shown, &words).await;
         }
     }
+    awaited
+}
+
+/// Runs that an answer from elsewhere led to in the session of this place: what they say is for those who read the question.
+fn next_words(shared: &Shared, shown: &Shown) -> Vec<Reply> {
+    let Ok(question) = shared.options.humans.get(&shown.question) else { return Vec::new() };
+    let answered_in = question.answer.as_ref().and_then(|answer| answer.chat.as_ref()).map(|chat| &*chat.session_key);
+    let tail = match shown.target.starts_with("direct:") {
+        true => shown.target.clone(),
+        false => format!("{}:{}", shown.channel, shown.target),
+    };
+    let is_here = |session: &str| {
+        let key = SessionKey::parse(session).ok();
+        key.is_some_and(|key| SessionKey::of(key.agent.clone(), &tail).is_ok_and(|here| here == key))
+    };
+    let askers = question.askers().into_iter().enumerate();
+    let from_elsewhere = askers.filter(|(_, asker)| is_here(asker) && answered_in != Some(*asker));
+    let reply = |(nth, asker): (usize, &str)| Reply {
+        run: run_of(&question, nth),
+        session: asker.to_owned(),
+        channel: shown.channel.clone(),
+        target: shown.target.clone(),
+        reply_to: String::new(),
+    };
+    from_elsewhere.map(reply).collect()
 }
 
 /// What became of a question, for those who read it; none while it is open.
@@ -98,20 +127,31 @@ fn ended_how(shared: &Shared, shown: &Shown) -> Option<String> {
     })
 }
 
-async fn close(shared: &Shared, shown: Shown, words: &str) {
+async fn close(shared: &Shared, shown: Shown, words: &str) -> bool {
+    let replies = next_words(shared, &shown);
     let Shown { id, channel, target, text, messages, .. } = shown;
     let outbound = Outbound {
         edits: messages,
         ..message(format!("{id}:closed"), target, format!("{text}\n\n{words}"), String::new())
     };
     let mut transaction = Transaction::default();
-    let posted = match store::drop_shown(&mut transaction, &id) {
+    let put = replies.iter().try_for_each(|reply| store::put_reply(&mut transaction, reply));
+    let posted = match put.and_then(|()| store::drop_shown(&mut transaction, &id)) {
         Ok(()) => shared.post(Posted { channel: channel.clone(), outbound, at: shared.now() }, transaction).await,
         Err(error) => Err(error.into()),
     };
     match posted {
-        Ok(()) => drop(shared.state().shown.remove(&id)),
+        Ok(()) => {
+            let mut state = shared.state();
+            state.shown.remove(&id);
+            let awaited = !replies.is_empty();
+            state.replies.extend(replies.into_iter().map(|reply| (reply.run.clone(), reply)));
+            awaited
+        }
         // It is looked at again with the next question, and at the next start.
-        Err(error) => shared.refuse(&channel, "delivery", &error.to_string(), serde_json::json!({ "deliveryId": id })),
+        Err(error) => {
+            shared.refuse(&channel, "delivery", &error.to_string(), serde_json::json!({ "deliveryId": id }));
+            false
+        }
     }
 }

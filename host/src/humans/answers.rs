@@ -30,12 +30,17 @@ impl Handle {
     }
 }
 
+/// The run that an answer becomes in the session of an asker, by the asker's number; unless it was given there.
+pub fn run_of(question: &Question, nth: usize) -> String {
+    format!("{}:answer-{nth}", question.id)
+}
+
 fn to_asker(question: &Question, session: SessionKey, nth: usize) -> Asked {
     let answer = question.answer.as_ref().filter(|_| question.state == State::Answered);
     let chat = answer.and_then(|answer| answer.chat.as_ref()).filter(|chat| chat.session_key == session.to_string());
     let (key, method) = match (chat, answer) {
         (Some(chat), Some(answer)) => (chat.key.clone(), method_of(&answer.via)),
-        _ => (format!("{}:answer-{nth}", question.id), "human.answer"),
+        _ => (run_of(question, nth), "human.answer"),
     };
     let shown = clip(&question.question);
     let of_task = question.task_id.as_deref().map(|id| format!(" for task {id}")).unwrap_or_default();

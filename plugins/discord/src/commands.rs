@@ -1,11 +1,11 @@
 //! The application's commands: /ask an agent, list /tasks, /answer a question.
 
-use chela_sdk::channel::{Command, Kind};
+use chela_sdk::channel::{Command, Kind, Turn};
 use chela_sdk::log;
 use serde_json::{Value, json};
 
 use crate::interactions::Interaction;
-use crate::machine::{Machine, Turn};
+use crate::machine::Machine;
 use crate::rest::{Ask, Outcome, Purpose};
 use crate::wire;
 
@@ -29,7 +29,7 @@ impl Machine {
     pub fn register_commands(&mut self, turn: &mut Turn) {
         let Some(me) = self.state.me.as_ref().filter(|_| self.config.commands) else { return };
         let (application, definitions) = (me.application, definitions());
-        let hash = format!("{application}:{:016x}", crate::delivery::hash(&definitions.to_string()));
+        let hash = format!("{application}:{:016x}", wire::hash(&definitions.to_string()));
         let is_asked = |call: &crate::rest::Call| matches!(call.purpose, Purpose::Commands { .. });
         if self.state.commands == hash || self.state.calls.iter().any(is_asked) {
             return;

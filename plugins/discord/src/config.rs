@@ -2,6 +2,7 @@
 //! Keeps true: an accepted configuration names only well-formed ids and addresses. Never: has the token in it; that is a secret of
 //! the grants, known here by its name.
 
+use chela_sdk::channel::wire::is_base_address;
 use chela_sdk::{ConfigError, parse_config};
 use serde::Deserialize;
 
@@ -124,10 +125,8 @@ impl Config {
     pub fn read(json: &str) -> Result<Self, ConfigError> {
         let config: Self = parse_config(json)?;
         let address = |path: &str, url: &str, schemes: [&str; 2]| {
-            let good = schemes.iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()));
-            let plain = url.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '?' | '#' | '@'));
             let advice = format!("write an address that starts with {}", schemes[0]);
-            if good && plain && !url.ends_with('/') { Ok(()) } else { Err(ConfigError::at(path, advice)) }
+            if is_base_address(url, schemes) { Ok(()) } else { Err(ConfigError::at(path, advice)) }
         };
         address("api", &config.api, ["https://", "http://"])?;
         address("gateway", &config.gateway, ["wss://", "ws://"])?;

@@ -2,20 +2,22 @@
 //! Keeps true: a delivery is done once, however often it is asked for; a part that may have been sent is sent again under the same
 //! nonce, by which Discord knows it; what was sent stays sent when the rest must wait.
 
-use chela_sdk::channel::{DeliveryResult, Outbound, Question};
+use chela_sdk::channel::keep::push;
+use chela_sdk::channel::{DeliveryResult, Limit, Outbound, Question, Turn, chunks};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::chunks::{CHARACTERS_MAX, chunks};
 use crate::interactions::buttons;
-use crate::machine::{Machine, Turn};
+use crate::machine::Machine;
 use crate::mentions::allowed;
 use crate::rest::{Ask, Outcome, Purpose};
-use crate::state::{DONE_MAX, push};
+use crate::state::DONE_MAX;
 use crate::wire;
 
 /// Deliveries under way, and those that wait for the host to ask again.
 const DELIVERIES_MAX: usize = 64;
+/// Discord counts code points.
+const LIMIT: Limit = Limit::characters(2_000);
 const CUT: &str = "\n-# (the rest was cut)";
 
 /// Where a message goes.
@@ -107,13 +109,7 @@ impl Machine {
     fn planned(&self, outbound: Outbound) -> Result<Delivery, &'static str> {
         let target =
             Target::of(&outbound.target).ok_or("this is no place of Discord; write channel:ID or direct:ID")?;
-        let mut parts = chunks(&outbound.text, CHARACTERS_MAX);
-        if parts.len() > self.config.chunks_max {
-            parts.truncate(self.config.chunks_max);
-            if let Some(last) = parts.last_mut() {
-                *last = cut(last);
-            }
-        }
+        let parts = chunks(&outbound.text, LIMIT, self.config.chunks_max, CUT);
         if parts.is_empty() {
             return Err("the message is empty");
         }
@@ -171,7 +167,7 @@ impl Machine {
         let pending = delivery.reply_to.filter(|_| nth == 0 && !is_edit).and_then(|id| self.pending(id, now_ms));
         // Nobody else is to read the rest of a private reply in the channel.
         let is_cut = pending.is_some_and(|pending| pending.private) && delivery.parts.len() > 1;
-        let content = if is_cut { cut(&delivery.parts[nth]) } else { delivery.parts[nth].clone() };
+        let content = if is_cut { LIMIT.marked(&delivery.parts[nth], CUT) } else { delivery.parts[nth].clone() };
         let mut body = json!({ "content": content, "allowed_mentions": allowed(&self.config) });
         let is_last = nth + 1 == delivery.parts.len();
         if let Some(asked) = delivery.question.as_ref().filter(|_| is_last) {
@@ -288,20 +284,9 @@ impl Machine {
     }
 }
 
-/// A part that says that more was to come.
-fn cut(part: &str) -> String {
-    let kept: String = part.chars().take(CHARACTERS_MAX - CUT.chars().count()).collect();
-    kept + CUT
-}
-
 /// The same for the same part on every try, and of the length that Discord takes.
 fn nonce(id: &str, nth: usize) -> String {
-    format!("{:016x}-{nth}", hash(id))
-}
-
-/// FNV-1a: short, and the same in every version.
-pub fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    format!("{:016x}-{nth}", wire::hash(id))
 }
 
 #[cfg(test)]

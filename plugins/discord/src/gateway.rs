@@ -2,13 +2,13 @@
 //! Keeps true: one connection at a time; a session is resumed while it can be; a refusal that only a person can mend ends the attempts.
 
 use chela_sdk::channel::{
-    CloseSocket, Compression, Encoding, Health, Keepalive, OpenSocket, Output, Piece, SendSocket, SocketClosed,
+    CloseSocket, Compression, Encoding, Health, Keepalive, OpenSocket, Output, Piece, SendSocket, SocketClosed, Turn,
     literal, secret,
 };
 use chela_sdk::log;
 use serde_json::{Value, json};
 
-use crate::machine::{Machine, Turn};
+use crate::machine::Machine;
 use crate::sequence::Sequence;
 use crate::state::{Me, Phase, Session};
 use crate::wire;

@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 
-use chela_sdk::channel::{Inbound, Kind, Place as Where};
+use chela_sdk::channel::{Inbound, Kind, Place as Where, Turn};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::{Direct, passes};
-use crate::machine::{Machine, Turn};
+use crate::machine::Machine;
 use crate::mentions::{Reader, display_name};
 use crate::names::Place;
 use crate::rest::{Ask, Outcome, Purpose};
@@ -140,13 +140,14 @@ impl Machine {
         let mut text = reader.read(&wire::clean(wire::text(&data["content"]), TEXT_MAX));
         for forwarded in wire::list(&data["message_snapshots"], 1) {
             let words = reader.read(&wire::clean(wire::text(&forwarded["message"]["content"]), TEXT_MAX));
-            add_line(&mut text, &words.lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n"));
+            wire::add_line(&mut text, &words.lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n"));
         }
         for attachment in wire::list(&data["attachments"], ATTACHMENTS_MAX) {
-            add_line(&mut text, &link(attachment).unwrap_or_default());
+            let link = wire::link(wire::text(&attachment["filename"]), wire::text(&attachment["url"]));
+            wire::add_line(&mut text, &link.unwrap_or_default());
         }
         for sticker in wire::list(&data["sticker_items"], ATTACHMENTS_MAX) {
-            add_line(&mut text, &format!("[sticker: {}]", wire::name(wire::text(&sticker["name"]))));
+            wire::add_line(&mut text, &format!("[sticker: {}]", wire::name(wire::text(&sticker["name"]))));
         }
         text
     }
@@ -192,25 +193,4 @@ impl Machine {
             reply_to: message.reply_to.map(|id| id.to_string()).unwrap_or_default(),
         });
     }
-}
-
-fn add_line(text: &mut String, line: &str) {
-    if line.is_empty() {
-        return;
-    }
-    if !text.is_empty() {
-        text.push('\n');
-    }
-    text.push_str(line);
-}
-
-/// An attachment as a link; none when its address is not one.
-fn link(attachment: &Value) -> Option<String> {
-    let url = wire::text(&attachment["url"]);
-    let is_plain =
-        url.len() <= 2_000 && url.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '(' | ')' | '<' | '>'));
-    let is_address = url.starts_with("https://") || url.starts_with("http://");
-    let name = wire::name(wire::text(&attachment["filename"])).replace(['[', ']', '\\'], "_");
-    let name = if name.is_empty() { "attachment".into() } else { name };
-    (is_plain && is_address).then(|| format!("[{name}]({url})"))
 }

@@ -1,16 +1,17 @@
 //! Buttons, forms and slash commands: each acknowledged at once, as Discord asks for it within three seconds.
 //! Keeps true: an interaction is taken once; its token stays here, and only opens the reply to it.
 
-use chela_sdk::channel::{Inbound, Kind, Question};
+use chela_sdk::channel::keep::push;
+use chela_sdk::channel::{Inbound, Kind, Question, Turn};
 use chela_sdk::log;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::inbound::Spot;
-use crate::machine::{Machine, Turn};
+use crate::machine::Machine;
 use crate::mentions::display_name;
 use crate::rest::{Ask, Outcome, Purpose};
-use crate::state::{INTERACTIONS_MAX, QUESTIONS_MAX, push};
+use crate::state::{INTERACTIONS_MAX, QUESTIONS_MAX};
 use crate::wire;
 
 /// Discord's tokens are good for fifteen minutes; the last one is for what is under way.
@@ -224,8 +225,11 @@ pub fn buttons(question: &Question) -> Value {
         return json!([]);
     }
     let button = |label: String, custom_id: String, style: u64| json!({ "type": 2, "style": style, "label": label, "custom_id": custom_id });
-    let choices =
-        question.choices.iter().map(|choice| shortened(&wire::name(choice))).filter(|label| !label.is_empty());
+    let choices = question
+        .choices
+        .iter()
+        .map(|choice| wire::shortened(&wire::name(choice), LABEL_MAX))
+        .filter(|label| !label.is_empty());
     let mut all: Vec<Value> = choices
         .take(BUTTONS_MAX - 1)
         .enumerate()
@@ -235,14 +239,6 @@ pub fn buttons(question: &Question) -> Value {
     all.push(button(words.into(), format!("{OWN_WORDS}{id}"), 2));
     let rows = all.chunks(5).map(|row| json!({ "type": 1, "components": row }));
     Value::Array(rows.collect())
-}
-
-fn shortened(label: &str) -> String {
-    if label.chars().count() <= LABEL_MAX {
-        return label.to_owned();
-    }
-    let start: String = label.chars().take(LABEL_MAX - 1).collect();
-    format!("{start}…")
 }
 
 fn answer_form(question: &str) -> Value {

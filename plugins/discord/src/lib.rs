@@ -2,7 +2,6 @@
 //! Keeps true: the token is only ever a named secret; whatever the network sends is data, and none of it stops the machine; what
 //! was taken from the network and what was sent to it are one step with the state that remembers it. Never: waits, or asks a clock.
 
-mod chunks;
 mod commands;
 mod config;
 mod delivery;
@@ -25,8 +24,6 @@ use chela_sdk::{ConfigError, Failure, Plugin};
 use config::Config;
 use machine::Machine;
 use state::State;
-
-pub use chunks::{CHARACTERS_MAX, chunks, spans};
 
 pub struct Discord {
     machine: Machine,

@@ -73,7 +73,7 @@ impl Limits {
     pub fn learn(&mut self, route: &Route, headers: &[(String, String)], now_ms: u64) {
         let Some(remaining) = number(headers, "x-ratelimit-remaining") else { return };
         let Some(after) = number(headers, "x-ratelimit-reset-after") else { return };
-        if let Some(name) = header(headers, "x-ratelimit-bucket") {
+        if let Some(name) = wire::header(headers, "x-ratelimit-bucket") {
             self.names.insert(route.path.clone(), wire::name(name));
         }
         let bucket = Bucket { remaining: remaining.max(0.0) as u32, until_ms: now_ms + wire::seconds_as_ms(after) };
@@ -86,10 +86,10 @@ impl Limits {
         // The body is the more exact of both.
         let after = body["retry_after"].as_f64().or_else(|| number(headers, "retry-after")).unwrap_or(1.0);
         let until_ms = now_ms + wire::seconds_as_ms(after).max(1);
-        let scope = header(headers, "x-ratelimit-scope");
+        let scope = wire::header(headers, "x-ratelimit-scope");
         let is_global = body["global"] == true
             || scope == Some("global")
-            || header(headers, "x-ratelimit-global").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+            || wire::header(headers, "x-ratelimit-global").is_some_and(|value| value.eq_ignore_ascii_case("true"));
         if is_global {
             self.global_until_ms = self.global_until_ms.max(until_ms);
         } else {
@@ -119,12 +119,8 @@ impl Limits {
     }
 }
 
-fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
-}
-
 fn number(headers: &[(String, String)], name: &str) -> Option<f64> {
-    header(headers, name).and_then(|value| value.trim().parse().ok())
+    wire::header(headers, name).and_then(|value| value.trim().parse().ok())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! Keeps true: the same state, inputs, time and seed give the same outputs.
 
 use chela_sdk::Context;
-use chela_sdk::channel::{DeliveryResult, Health, Inbound, Input, Output, SetTimer, Status};
+use chela_sdk::channel::{Input, Output, Turn};
 use serde_json::Value;
 
 use crate::config::Config;
@@ -11,53 +11,6 @@ use crate::state::State;
 pub struct Machine {
     pub config: Config,
     pub state: State,
-}
-
-/// One call: its time, its chance, and what it has come to so far.
-pub struct Turn {
-    pub now_ms: u64,
-    seed: u64,
-    outputs: Vec<Output>,
-    is_changed: bool,
-}
-
-impl Turn {
-    pub fn push(&mut self, output: Output) {
-        self.outputs.push(output);
-    }
-
-    /// The state must be kept with what this call does.
-    pub fn changed(&mut self) {
-        self.is_changed = true;
-    }
-
-    pub fn status(&mut self, health: Health, detail: impl Into<String>) {
-        self.push(Output::Status(Status { health, detail: detail.into() }));
-    }
-
-    pub fn timer(&mut self, name: &str, after_ms: u64) {
-        self.push(Output::SetTimer(SetTimer { name: name.to_owned(), after_ms }));
-    }
-
-    pub fn inbound(&mut self, inbound: Inbound) {
-        self.push(Output::Inbound(inbound));
-        self.changed();
-    }
-
-    pub fn delivered(&mut self, result: DeliveryResult) {
-        self.push(Output::Delivered(result));
-        self.changed();
-    }
-
-    /// A number below `limit`, by the seed of the call; each asked for in turn is another.
-    pub fn chance(&mut self, limit: u64) -> u64 {
-        // splitmix64
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.seed;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % limit.max(1)
-    }
 }
 
 /// Sends what limits held back.
@@ -71,17 +24,16 @@ impl Machine {
     }
 
     pub fn handle(&mut self, context: &Context, inputs: Vec<Input>) -> Vec<Output> {
-        let mut turn = Turn { now_ms: context.now_ms, seed: context.seed, outputs: Vec::new(), is_changed: false };
+        let mut turn = Turn::new(context);
         for input in inputs {
             self.take(&mut turn, input);
         }
         self.renew_keepalive(&mut turn);
         self.pump(&mut turn);
-        if turn.is_changed {
+        if turn.is_changed() {
             self.state.link.saved = self.state.sequence.last();
-            turn.push(Output::Checkpoint);
         }
-        turn.outputs
+        turn.outputs()
     }
 
     fn take(&mut self, turn: &mut Turn, input: Input) {
@@ -112,7 +64,7 @@ impl Machine {
             Input::HttpResponse(response) => self.answered(turn, response),
             Input::Deliver(outbound) => self.deliver(turn, outbound),
             Input::Presence(presence) => self.presence(turn, &presence),
-            Input::Webhook(request) => self.no_webhooks(turn, request.id),
+            Input::Webhook(request) => turn.no_webhook(request.id),
             Input::Stopping => self.stop(turn),
             Input::Other(_) => {}
         }
@@ -129,11 +81,6 @@ impl Machine {
     fn stop(&mut self, turn: &mut Turn) {
         self.leave(turn);
         turn.changed();
-    }
-
-    fn no_webhooks(&mut self, turn: &mut Turn, id: String) {
-        let gone = chela_sdk::channel::WebhookResponse { id, status: 404, headers: Vec::new(), body: Vec::new() };
-        turn.push(Output::WebhookResponse(gone));
     }
 
     /// A dispatch of the gateway, by its name.

@@ -2,12 +2,12 @@
 //! Keeps true: requests of one lane go one after the other, so messages of a channel keep their order; a request that may have been
 //! done is repeated only where that changes nothing.
 
-use chela_sdk::channel::{Encoding, Header, HttpRequest, HttpResponse, Output, header, literal, secret};
+use chela_sdk::channel::{Encoding, Header, HttpRequest, HttpResponse, Output, Turn, header, literal, secret};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::limits::Route;
-use crate::machine::{Machine, REST_TIMER, Turn};
+use crate::machine::{Machine, REST_TIMER};
 use crate::state::Phase;
 use crate::wire;
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use chela_sdk::channel::State as Snapshot;
+use chela_sdk::channel::keep::{self, push, trim};
 use serde::{Deserialize, Serialize};
 
 use crate::delivery::{Delivery, Done};
@@ -103,16 +104,11 @@ pub struct Me {
 
 impl State {
     pub fn snapshot(&self) -> Snapshot {
-        let bytes = serde_json::to_vec(self).expect("maps with numbers and strings for keys are JSON");
-        Snapshot { schema: SCHEMA.into(), bytes }
+        keep::snapshot(SCHEMA, self)
     }
 
     pub fn restored(snapshot: &Snapshot) -> Result<Self, String> {
-        if snapshot.schema != SCHEMA {
-            return Err(format!("the state is of the form `{}`; this version reads `{SCHEMA}`", snapshot.schema));
-        }
-        let mut state: Self =
-            serde_json::from_slice(&snapshot.bytes).map_err(|error| format!("the state cannot be read: {error}"))?;
+        let mut state: Self = keep::restored(SCHEMA, snapshot)?;
         // A state of before may have had other limits.
         trim(&mut state.seen, SEEN_MAX);
         trim(&mut state.done, DONE_MAX);
@@ -135,18 +131,6 @@ impl State {
             self.direct.pop_first();
         }
         self.direct.insert(peer, channel);
-    }
-}
-
-/// Adds to a list of limited length; the oldest goes.
-pub fn push<T>(list: &mut VecDeque<T>, item: T, max: usize) {
-    list.push_back(item);
-    trim(list, max);
-}
-
-fn trim<T>(list: &mut VecDeque<T>, max: usize) {
-    while list.len() > max {
-        list.pop_front();
     }
 }
 

@@ -1,10 +1,10 @@
 //! Shows that the bot types while an agent works. Discord shows it for ten seconds, so it is said again before that.
 
-use chela_sdk::channel::{Output, Presence};
+use chela_sdk::channel::{Output, Presence, Turn};
 use serde_json::Value;
 
 use crate::delivery::Target;
-use crate::machine::{Machine, TYPING_TIMER, Turn};
+use crate::machine::{Machine, TYPING_TIMER};
 use crate::rest::{Ask, Purpose};
 
 const AGAIN_MS: u64 = 8_000;

@@ -1,14 +1,10 @@
 //! Whatever a network, or someone who pretends to be it, could send: none of it stops the adapter, and each is answered within bounds.
 
-use chela_sdk::channel::{Channel, Health, HttpResponse, Input, Outbound, Output, Request, SocketClosed, SocketText};
-use chela_sdk::{Context, Plugin};
+use chela_adapters::{handle, spoil};
+use chela_sdk::Plugin;
+use chela_sdk::channel::{Channel, Health, HttpResponse, Input, Outbound, Output, SocketClosed, SocketText};
 use discord::Discord;
 use serde_json::{Value, json};
-
-fn handle(adapter: &mut Discord, now_ms: u64, inputs: Vec<Input>) -> Vec<Output> {
-    let context = Context { now_ms, seed: now_ms, deployment: "test".into(), locale: "en".into(), budget_ms: 1_000 };
-    adapter.handle(Request { context, inputs, attrs: Vec::new() }).expect("outputs")
-}
 
 fn connection(outputs: &[Output]) -> Option<String> {
     outputs.iter().find_map(|output| match output {
@@ -64,36 +60,6 @@ fn samples() -> Vec<Value> {
         json!({ "op": 9, "d": true }),
         json!({ "op": 11 }),
     ]
-}
-
-/// Changes one value somewhere within.
-fn spoil(value: &mut Value, random: &mut fastrand::Rng) {
-    let inside = match value {
-        Value::Object(map) if !map.is_empty() => {
-            let at = random.usize(0..map.len());
-            map.values_mut().nth(at)
-        }
-        Value::Array(list) if !list.is_empty() => {
-            let at = random.usize(0..list.len());
-            list.get_mut(at)
-        }
-        _ => None,
-    };
-    if let Some(inside) = inside.filter(|_| random.u8(0..4) > 0) {
-        return spoil(inside, random);
-    }
-    *value = match random.u8(0..10) {
-        0 => Value::Null,
-        1 => json!(random.u64(..)),
-        2 => json!(-1.5e300),
-        3 => json!("\u{0}\u{202e}\u{7f}<@1><@&99999999999999999999>\n```"),
-        4 => json!("x".repeat(random.usize(0..5_000))),
-        5 => json!([[[{ "id": {} }]]]),
-        6 => json!({ "id": "18446744073709551615", "parent_id": "0" }),
-        7 => json!(true),
-        8 => json!("18446744073709551615"),
-        _ => json!({}),
-    };
 }
 
 #[test]

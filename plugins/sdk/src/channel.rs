@@ -1,9 +1,22 @@
 //! The world `channel`: a chat network as a state machine. What happened goes in, what the host is to do comes out.
 //! The adapter has no socket, clock or chance of its own: time and seed are in the request, secrets are pieces that the host fills in.
+//! What adapters have in common is here as well: a call's outputs, requests in lanes, deliveries in parts, texts in messages, lists with ends.
+
+mod calls;
+mod chunks;
+mod deliveries;
+pub mod keep;
+mod turn;
+pub mod wire;
 
 use std::cell::RefCell;
 
 use crate::{ConfigError, Failure, Plugin};
+
+pub use calls::{Answered, Ask, CALLS_TIMER, Call, Calls};
+pub use chunks::{Limit, chunks, spans};
+pub use deliveries::{Asked, Deliveries, Delivery, Questions, Wanted};
+pub use turn::Turn;
 
 pub use crate::worlds::adapter::exports::chela::channel::adapter::{
     CloseSocket, Command, Compression, DeliveryResult, Encoding, Header, Health, HttpRequest, HttpResponse, Inbound,
@@ -35,6 +48,16 @@ pub fn literal(text: impl Into<String>) -> Piece {
 /// A secret of the deployment, which only the host knows.
 pub fn secret(name: impl Into<String>, encoding: Encoding) -> Piece {
     Piece::Secret(SecretRef { name: name.into(), encoding })
+}
+
+/// The name of a secret as a configuration gives it.
+pub fn is_secret_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 128 && !name.chars().any(char::is_control)
+}
+
+/// HMAC-SHA-256 under a named key, in hexadecimal digits.
+pub fn hmac_hex(key: impl Into<String>, over: Vec<Signed>) -> Piece {
+    Piece::Hmac(Signature { key: key.into(), hex: true, over })
 }
 
 /// A header of plain text.

@@ -8,7 +8,7 @@ mod neighbours;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use chela_crash::channels::{self, Options};
+use chela_crash::channels::{self, Options, networks};
 use serde_json::{Map, Value, json};
 
 const SWAPS: u32 = 200;
@@ -16,7 +16,7 @@ const KILLS: u32 = 100;
 const A_SECOND: u32 = 200;
 const PLACES: u64 = 100;
 
-/// All figures, or those of one part: swaps, kills, cost, idle, neighbours.
+/// All figures, or those of one part: swaps, kills, networks, cost, idle, neighbours.
 pub fn run(binary: &Path, guests: Option<&Path>, part: Option<&str>) -> Result<Value> {
     let mut figures = Map::new();
     let wants = |name: &str| part.is_none_or(|part| part == name);
@@ -37,12 +37,38 @@ pub fn run(binary: &Path, guests: Option<&Path>, part: Option<&str>) -> Result<V
     if wants("idle") {
         figures.extend(idle::run(binary)?);
     }
+    if wants("networks") {
+        figures.insert("networks".into(), of_networks(binary)?);
+    }
     if wants("neighbours") {
         let guests = guests.context("a folder of guests")?;
         figures.extend(neighbours::run(binary, &guests.join("wild.wasm"))?);
     }
     if figures.is_empty() {
         bail!("there is no part {part:?} of channels");
+    }
+    Ok(Value::Object(figures))
+}
+
+/// The other networks under half of that, each swapped and killed as often as is promised.
+fn of_networks(binary: &Path) -> Result<Value> {
+    let mut figures = Map::new();
+    for name in networks::NAMES {
+        let scratch = scratch(binary)?;
+        let options = Options {
+            swaps: SWAPS / 2,
+            kills: KILLS / 2,
+            a_second: A_SECOND / 2,
+            places: PLACES,
+            seed: 1,
+            chela: binary.to_owned(),
+            scratch: scratch.path().to_owned(),
+        };
+        let report = networks::run(name, &options, |said| eprintln!("{said}"))?;
+        if !report.is_clean(name) {
+            eprintln!("{name} is not clean, see {}: {report:#?}", scratch.keep().display());
+        }
+        figures.insert(name.to_owned(), json!(report));
     }
     Ok(Value::Object(figures))
 }

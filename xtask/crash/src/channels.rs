@@ -2,6 +2,7 @@
 //! message. Keeps true: what was said and what was answered is what the network knows; what reached an agent is what the transcripts say.
 //! Never: takes the gateway's word for either.
 
+pub mod networks;
 mod reading;
 mod stream;
 
@@ -134,7 +135,7 @@ fn swap(options: &Options, report: &mut Report, say: &mut impl FnMut(&str)) -> R
     let discord = Discord::with(Setup::crowded(options.places));
     let dir = StateDir::new(options.scratch.join("swapped"));
     configure(&dir, json!({ "discord": channel(&discord) }))?;
-    let versions = [component(), other_version(&options.scratch)?];
+    let versions = [component(), other_version(&component(), &options.scratch)?];
     let gateway = Gateway::start(&options.chela, &dir)?;
     ready(&gateway, "discord")?;
     let load =
@@ -216,13 +217,14 @@ fn finish(discord: &Discord, dir: &StateDir, gateway: Gateway, stream: Stream) -
 }
 
 /// The same component with other bytes: another version, as far as anybody can tell.
-fn other_version(scratch: &Path) -> Result<PathBuf> {
-    let mut bytes = std::fs::read(component())?;
+fn other_version(component: &Path, scratch: &Path) -> Result<PathBuf> {
+    let mut bytes = std::fs::read(component)?;
     // A section that says nothing, by the name `version`.
     let section = b"\x07versionother";
     bytes.extend([0, u8::try_from(section.len()).context("it is short")?]);
     bytes.extend(section);
-    let path = scratch.join("discord-other.wasm");
+    let name = component.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let path = scratch.join(format!("{name}-other.wasm"));
     std::fs::write(&path, bytes)?;
     Ok(path)
 }

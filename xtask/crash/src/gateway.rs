@@ -1,6 +1,7 @@
 //! The real binary as a process, and the client that talks to it.
 
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 
 pub struct Gateway {
     child: Child,
+    pub(crate) address: SocketAddr,
     pub(crate) client: Client,
     pub(crate) runtime: Runtime,
 }
@@ -46,7 +48,7 @@ impl Gateway {
         let config: Value = serde_json::from_slice(&std::fs::read(dir.config())?)?;
         let token = config["gateway"]["auth"]["token"].as_str().context("a token")?.to_owned();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { child, client: Client::new(address, Some(token)), runtime })
+        Ok(Self { child, address, client: Client::new(address, Some(token)), runtime })
     }
 
     pub fn pid(&self) -> u32 {

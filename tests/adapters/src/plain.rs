@@ -2,7 +2,7 @@
 
 use chela_sdk::channel::{
     DeliveryResult, Encoding, Health, HttpRequest, HttpResponse, Inbound, Input, Kind, Outbound, Output, Piece, Place,
-    Presence, Question, SocketClosed, SocketText, WebhookRequest,
+    Presence, Question, SecretRef, Signed, SocketClosed, SocketText, WebhookRequest,
 };
 use serde_json::{Map, Value, json};
 
@@ -12,6 +12,18 @@ fn text(value: &Value) -> String {
 
 fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().map(text).collect()
+}
+
+fn headers(value: &Value) -> Vec<(String, String)> {
+    value.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), text(value))).collect()
+}
+
+/// `body` is JSON, `raw` is text as it is.
+fn body(of: &Value) -> Vec<u8> {
+    match (&of["body"], &of["raw"]) {
+        (Value::Null, raw) => text(raw).into_bytes(),
+        (body, _) => body.to_string().into_bytes(),
+    }
 }
 
 /// An input; frames and closes are those of the last connection unless they name one with `on`.
@@ -34,16 +46,11 @@ pub fn input(value: &Value, current: &str) -> Input {
         "answer" => Input::HttpResponse(HttpResponse {
             id: text(&of["id"]),
             status: of["status"].as_u64().unwrap_or(0) as u16,
-            headers: of["headers"]
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|(name, value)| (name.clone(), text(value)))
-                .collect(),
-            body: if of["body"].is_null() { Vec::new() } else { of["body"].to_string().into_bytes() },
+            headers: headers(&of["headers"]),
+            body: body(of),
             error: text(&of["error"]),
             refused: of["refused"] == true,
-            sent: of["status"].is_u64() || of["sent"] == true,
+            sent: of["sent"] != false,
         }),
         "deliver" => Input::Deliver(Outbound {
             id: text(&of["id"]),
@@ -63,12 +70,12 @@ pub fn input(value: &Value, current: &str) -> Input {
         "presence" => Input::Presence(Presence { target: text(&of["target"]), typing: of["typing"] == true }),
         "webhook" => Input::Webhook(WebhookRequest {
             id: text(&of["id"]),
-            method: "POST".into(),
-            path: String::new(),
-            query: String::new(),
-            headers: Vec::new(),
-            body: Vec::new(),
-            verified: false,
+            method: of["method"].as_str().unwrap_or("POST").to_owned(),
+            path: text(&of["path"]),
+            query: text(&of["query"]),
+            headers: headers(&of["headers"]),
+            body: body(of),
+            verified: of["verified"] == true,
         }),
         "stopping" => Input::Stopping,
         other => panic!("there is no input {other}"),
@@ -96,7 +103,16 @@ pub fn output(output: &Output) -> Value {
         Output::HttpRequest(asked) => json!({ "request": request(asked) }),
         Output::Inbound(inbound) => json!({ "inbound": message(inbound) }),
         Output::Delivered(result) => json!({ "delivered": delivered(result) }),
-        Output::WebhookResponse(answer) => json!({ "webhook": { "id": answer.id, "status": answer.status } }),
+        Output::WebhookResponse(answer) => {
+            let mut shown = json!({ "id": answer.id, "status": answer.status });
+            for header in &answer.headers {
+                shown["headers"][&header.name] = json!(joined(&header.value));
+            }
+            if !answer.body.is_empty() {
+                shown["body"] = parsed(&answer.body);
+            }
+            json!({ "webhook": shown })
+        }
         Output::Status(status) => json!({ "status": health(status.health), "detail": status.detail }),
         Output::Presence(_) => json!("presence"),
         Output::Checkpoint => json!("checkpoint"),
@@ -119,30 +135,66 @@ fn health(health: Health) -> &'static str {
 fn joined(pieces: &[Piece]) -> String {
     let shown = |piece: &Piece| match piece {
         Piece::Literal(text) => text.clone(),
-        Piece::Secret(secret) => {
-            let encoding = if secret.encoding == Encoding::Json { "json" } else { "raw" };
-            format!("${{secret {} {encoding}}}", secret.name)
+        Piece::Secret(secret) => shown_secret(secret),
+        Piece::Hmac(signature) => {
+            let part = |part: &Signed| match part {
+                Signed::Literal(text) => text.clone(),
+                Signed::Secret(secret) => shown_secret(secret),
+                Signed::Body => "${body}".to_owned(),
+                Signed::Other(_) => panic!("no answer"),
+            };
+            let over: String = signature.over.iter().map(part).collect();
+            format!("${{hmac {} {} {over}}}", signature.key, if signature.hex { "hex" } else { "base64" })
         }
-        Piece::Hmac(_) | Piece::Other(_) => panic!("not used by this adapter"),
+        Piece::Other(_) => panic!("no answer"),
     };
     pieces.iter().map(shown).collect()
 }
 
+fn shown_secret(secret: &SecretRef) -> String {
+    let encoding = match secret.encoding {
+        Encoding::Raw => "raw",
+        Encoding::Json => "json",
+        Encoding::Url => "url",
+        Encoding::Base64 => "base64",
+        Encoding::Other => panic!("no answer"),
+    };
+    format!("${{secret {} {encoding}}}", secret.name)
+}
+
+/// A body as JSON where it is JSON, with long texts cut.
+fn parsed(pieces: &[Piece]) -> Value {
+    let text = joined(pieces);
+    let mut body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+    cut(&mut body);
+    body
+}
+
+fn cut(value: &mut Value) {
+    match value {
+        Value::String(text) if text.chars().count() > 300 => {
+            let start: String = text.chars().take(12).collect();
+            *text = format!("{start}… ({} characters)", text.chars().count());
+        }
+        Value::Array(list) => list.iter_mut().for_each(cut),
+        Value::Object(map) => map.values_mut().for_each(cut),
+        _ => {}
+    }
+}
+
 fn request(asked: &HttpRequest) -> Value {
     let mut shown = json!({ "id": asked.id, "call": format!("{} {}", asked.method, joined(&asked.url)) });
-    for header in asked.headers.iter().filter(|header| header.name != "user-agent") {
-        if header.name == "authorization" {
-            shown["authorization"] = json!(joined(&header.value));
+    for header in asked.headers.iter().filter(|header| !matches!(&*header.name, "user-agent" | "content-type")) {
+        match header.name.as_str() {
+            "authorization" => shown["authorization"] = json!(joined(&header.value)),
+            name => shown["headers"][name] = json!(joined(&header.value)),
         }
     }
-    let body = joined(&asked.body);
-    if !body.is_empty() {
-        let mut body: Value = serde_json::from_str(&body).expect("bodies are JSON");
-        if let Some(content) = body["content"].as_str().filter(|content| content.chars().count() > 300) {
-            let start: String = content.chars().take(12).collect();
-            body["content"] = json!(format!("{start}… ({} characters)", content.chars().count()));
-        }
-        shown["body"] = body;
+    if asked.timeout_ms > 0 {
+        shown["timeoutMs"] = json!(asked.timeout_ms);
+    }
+    if !asked.body.is_empty() {
+        shown["body"] = parsed(&asked.body);
     }
     shown
 }
