@@ -1,6 +1,7 @@
 //! The machinery below the flows: what is counted, told, kept, watched, asked of models and reached over the network. Knows no policy and no agent.
 //! In reading order: each uses only those before it.
 
+pub mod memory;
 pub mod metrics;
 pub mod bus;
 pub mod journal;

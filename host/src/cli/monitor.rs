@@ -9,12 +9,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Output;
-use super::serve::{Signals, raise_open_files, return_large_buffers, start_logging, until_stopped};
+use super::serve::{Signals, raise_open_files, start_logging, until_stopped};
 use crate::app::{App, Options, Watched};
 use crate::bus::SEGMENT_BYTES;
 use crate::clock::Clock;
 use crate::config::{self, Config, Listen, Log};
 use crate::layout::StateDir;
+use crate::memory;
 use crate::port::PerPort;
 use crate::run::RunFile;
 use crate::settings;
@@ -43,7 +44,7 @@ impl Monitor {
     pub(super) fn run(self, watched: &StateDir, _: Output) -> anyhow::Result<()> {
         let level = start_logging(&Log::default());
         raise_open_files();
-        return_large_buffers();
+        memory::return_large_buffers();
         if !watched.path().is_dir() {
             bail!("there is no directory {}; give --state-dir DIR", watched.path().display());
         }

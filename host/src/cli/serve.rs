@@ -20,6 +20,7 @@ use crate::config::old::Ignored;
 use crate::config::{Log, LogFormat};
 use crate::layout::StateDir;
 use crate::logs;
+use crate::memory;
 use crate::port::Port;
 use crate::run::{Encryption, RunFile};
 use crate::settings::{self, Adopted};
@@ -40,7 +41,7 @@ impl Serve {
         let log = settings::load(dir).map(|settings| settings.config.log).unwrap_or_default();
         let level = start_logging(&log);
         raise_open_files();
-        return_large_buffers();
+        memory::return_large_buffers();
         let adopted = if self.adopt { app::adopt(dir)? } else { None };
         if let Some(adopted) = adopted.as_ref().filter(|_| !output.json) {
             output.show(&json!(adopted), || adoption(adopted));
@@ -265,25 +266,3 @@ fn filter(log: &Log) -> EnvFilter {
         _ => EnvFilter::new(log.level.as_str()),
     }
 }
-
-/// Lets the C library give large buffers back to the system when they are freed. Left to itself it keeps them for the next one: after a
-/// component of twelve megabytes came and went, that was sixty megabytes of nothing.
-///
-/// It takes this from its environment alone, when a program begins: so this one begins anew, as the same process.
-#[cfg(target_env = "gnu")]
-pub(super) fn return_large_buffers() {
-    use std::os::unix::process::CommandExt;
-    const NAME: &str = "MALLOC_MMAP_THRESHOLD_";
-    const LARGE: &str = "1048576";
-    if std::env::var_os(NAME).is_some() {
-        return;
-    }
-    let mut arguments = std::env::args_os();
-    let mut again = std::process::Command::new("/proc/self/exe");
-    again.arg0(arguments.next().unwrap_or_else(|| "chela".into())).args(arguments).env(NAME, LARGE);
-    // Comes back only where it cannot be done; then memory is used as before.
-    tracing::debug!(error = %again.exec(), "large buffers are not given back to the system");
-}
-
-#[cfg(not(target_env = "gnu"))]
-pub(super) fn return_large_buffers() {}
