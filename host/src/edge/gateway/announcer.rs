@@ -39,7 +39,7 @@ pub async fn announce(context: Context, stop: CancellationToken) {
                     () = context.clock.sleep(PRESENCE_EVERY) => {}
                 }
                 presence.mark_unchanged();
-                context.feed.tell("presence", Audience::Everyone, &json!({ "presence": context.presence.list() }));
+                context.feed.tell("presence", Audience::Everyone, &json!({ "presence": context.presence.told() }));
             }
             Some(delivery) = tasks.next() => if let Delivery::Event(event) = delivery {
                 let id = event.data.get("taskId").and_then(|id| id.as_str()).unwrap_or_default();

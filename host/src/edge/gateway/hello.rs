@@ -41,7 +41,7 @@ pub(super) fn hello(context: &Context, granted: &Granted, id: Uuid) -> Value {
         "server": { "version": env!("CARGO_PKG_VERSION"), "connId": id },
         "features": { "methods": methods, "events": EVENTS, "capabilities": CAPABILITIES },
         "snapshot": {
-            "presence": context.presence.list(),
+            "presence": context.presence.told(),
             "health": {},
             "stateVersion": { "presence": context.presence.version(), "health": 0 },
             "uptimeMs": context.uptime_ms(),

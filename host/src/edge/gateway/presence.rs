@@ -10,8 +10,10 @@ use uuid::Uuid;
 use super::handshake::Granted;
 use crate::clock::Timestamp;
 
-/// Of more than these only the latest are shown.
-const SHOWN_MAX: usize = 100;
+/// Of more than these only the latest are shown to who asks.
+const ASKED_MAX: usize = 100;
+/// Of more than these only the latest are told to everybody who connects or is connected: with thousands, each telling goes to all of them.
+const TOLD_MAX: usize = 20;
 
 /// Everybody who is connected now; cheap to clone.
 #[derive(Clone)]
@@ -57,11 +59,20 @@ impl Presence {
         self.0.version.send_modify(|version| *version += 1);
     }
 
-    /// The latest first.
+    /// The latest first, for who asks.
     pub fn list(&self) -> Vec<Value> {
+        self.latest(ASKED_MAX)
+    }
+
+    /// The latest first, for everybody.
+    pub(super) fn told(&self) -> Vec<Value> {
+        self.latest(TOLD_MAX)
+    }
+
+    fn latest(&self, most: usize) -> Vec<Value> {
         let connected = self.0.connected.lock().unwrap_or_else(PoisonError::into_inner);
         // Ids are ordered by time.
-        connected.values().rev().take(SHOWN_MAX).cloned().collect()
+        connected.values().rev().take(most).cloned().collect()
     }
 
     pub fn version(&self) -> u64 {
