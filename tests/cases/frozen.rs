@@ -10,6 +10,7 @@ use chela::policy::{Action, Actor, Blocker, Counters, EventFacts, Layer, NextInp
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use support::TestHost;
+use support::chat::Chat;
 use wit_component::semver_check;
 use wit_parser::{Resolve, SourceMap};
 
@@ -28,12 +29,16 @@ fn names(folder: &str) -> Vec<String> {
     names
 }
 
+/// Every frozen version.
+fn versions() -> Vec<String> {
+    names("wit/frozen").into_iter().filter(|name| name.starts_with(|c: char| c.is_ascii_digit())).collect()
+}
+
 /// Every frozen version with its packages, such as `("0.1.0", "policy")`.
 fn frozen() -> Vec<(String, String)> {
-    let versions = names("wit/frozen").into_iter().filter(|name| name.starts_with(|c: char| c.is_ascii_digit()));
     let packages =
         |version: String| names(&format!("wit/frozen/{version}")).into_iter().map(move |p| (version.clone(), p));
-    versions.flat_map(packages).collect()
+    versions().into_iter().flat_map(packages).collect()
 }
 
 /// The sources of a package, each after `edit`.
@@ -54,9 +59,13 @@ fn is_compatible(version: &str, package: &str, edit: impl Fn(&str) -> String) ->
         resolve.push_group(group).expect("it resolves")
     };
     // Two packages of one name and version cannot stand side by side; the check itself looks past versions.
-    let old = push(sources(&format!("wit/frozen/{version}/{package}"), |text| {
-        text.replace(&format!("@{version}"), "@0.0.1")
-    }));
+    let aged = |text: &str| text.replace(&format!("@{version}"), "@0.0.1");
+    // Channels speak of types of the policies.
+    if package != "policy" {
+        push(sources(&format!("wit/frozen/{version}/policy"), aged));
+        push(sources("wit/policy", str::to_owned));
+    }
+    let old = push(sources(&format!("wit/frozen/{version}/{package}"), aged));
     let new = push(sources(&format!("wit/{package}"), edit));
     let worlds = resolve.packages[old].worlds.clone();
     assert!(!worlds.is_empty(), "{version}/{package} has worlds");
@@ -96,10 +105,11 @@ fn the_interfaces_of_today_take_what_was_built_for_a_frozen_version() {
 
 #[test]
 fn a_change_of_a_frozen_type_is_noticed() {
-    let check = |from: &str, to: &str| {
-        let outcome = is_compatible("0.1.0", "policy", |text| text.replace(from, to));
+    let check_in = |package: &str, from: &str, to: &str| {
+        let outcome = is_compatible("0.1.0", package, |text| text.replace(from, to));
         assert!(outcome.is_err(), "{from:?} became {to:?} and nobody noticed");
     };
+    let check = |from: &str, to: &str| check_in("policy", from, to);
     check("confidence: f64,", "confidence: f64, weight: f64,");
     check("heuristic,", "heuristic, guess,");
     check("budget-ms: u32,", "budget-ms: u64,");
@@ -116,16 +126,27 @@ fn a_change_of_a_frozen_type_is_noticed() {
     check("backoff(u64),", "backoff(u64), ask(string),");
     check("zombie,", "zombie, weekend,");
     check("next: func(request: next-request)", "next: func(request: next-request, dry: bool)");
+    let check = |from: &str, to: &str| check_in("channel", from, to);
+    check("retry-ms: u64,", "");
+    check("stopping,", "stopping, paused,");
+    check("after-ms: u64,", "after-ms: u32,");
+    check("cancel-timer(string),", "cancel-timer(string), cancel-all,");
+    check("needs-auth,", "needs-auth, asleep,");
+    check("restore: func(state: state)", "restore: func(state: state, dry: bool)");
+    check("world channel", "world network");
 }
 
 #[test]
 fn every_frozen_world_has_a_component_of_each_language() {
-    for (version, package) in frozen() {
-        let folder = format!("wit/frozen/{version}/{package}");
-        let group = sources(&folder, str::to_owned).parse().map_err(|(_, error)| error).expect("it parses");
+    for version in versions() {
         let mut resolve = Resolve::default();
-        let package = resolve.push_group(group).expect("it resolves");
-        let worlds = resolve.packages[package].worlds.keys();
+        // What others speak of comes first.
+        for package in ["policy", "channel"] {
+            let sources = sources(&format!("wit/frozen/{version}/{package}"), str::to_owned);
+            let group = sources.parse().map_err(|(_, error)| error).expect("it parses");
+            resolve.push_group(group).expect("it resolves");
+        }
+        let worlds = resolve.packages.iter().flat_map(|(_, package)| package.worlds.keys());
         let wanted: BTreeSet<String> =
             worlds.flat_map(|world| LANGUAGES.map(|language| format!("{world}-{language}.wasm.zst"))).collect();
         let there: BTreeSet<String> = names(&format!("tests/corpus/{version}")).into_iter().collect();
@@ -261,7 +282,7 @@ fn check_continuation(host: &TestHost, language: &str, bytes: &[u8]) {
 fn continuations_that_were_built_for_a_frozen_version_serve_in_every_language() {
     let binding = json!({ "source": "builtin:continuation", "limits": { "memoryMb": 128 } });
     let host = TestHost::start_with(|config| config["plugins"]["continuation"] = binding);
-    for (version, _) in frozen() {
+    for version in versions() {
         for language in LANGUAGES {
             check_continuation(&host, language, &support::corpus(&version, &format!("continuation-{language}")));
         }
@@ -272,7 +293,7 @@ fn continuations_that_were_built_for_a_frozen_version_serve_in_every_language() 
 fn guards_that_were_built_for_a_frozen_version_serve_in_every_language() {
     let guard = json!({ "name": "stop-guard", "source": "builtin:stop-guard", "onFailure": "block", "limits": { "memoryMb": 128 } });
     let host = TestHost::start_with(|config| config["plugins"]["guards"] = json!([guard]));
-    for (version, _) in frozen() {
+    for version in versions() {
         for language in LANGUAGES {
             check_guard(&host, language, &support::corpus(&version, &format!("guard-{language}")));
         }
@@ -284,10 +305,63 @@ fn components_that_were_built_for_a_frozen_version_serve_in_every_language() {
     let limits = json!({ "memoryMb": 128 });
     let binding = json!({ "source": "builtin:rules", "limits": limits });
     let host = TestHost::start_with(|config| config["plugins"]["classifier"] = binding);
-    for (version, _) in frozen() {
+    for version in versions() {
         for language in LANGUAGES {
             let bytes = support::corpus(&version, &format!("classifier-{language}"));
             check_classifier(&host, language, &bytes);
+        }
+    }
+}
+
+const SMALL: &str = r#"{ rules: [{ when: "안녕", steps: [{ say: "네, **안녕**" }] }, { when: "still", steps: [{ say: "still" }] }], otherwise: "heard" }"#;
+
+/// What all adapters of the corpus do, in whatever language: the kit's own example of a network.
+fn check_channel(host: &TestHost, chat: &Chat, language: &str, bytes: &[u8]) {
+    let file = host.dir.scratch().join(format!("small-{language}.wasm"));
+    fs::write(&file, bytes).expect("written");
+    let load = |config: Value| host.load("channel:small", file.to_str().expect("UTF-8"), config);
+    let refused = load(json!({ "urll": chat.url() })).expect_err("a word that it does not know");
+    assert!(refused.contains("refuses its configuration"), "{refused}");
+    let (connected, heard) = (chat.opened().len(), chat.frames().len());
+    let report = load(json!({ "url": chat.url() })).expect("it is loaded");
+    assert_eq!(report["outcome"], "serving", "{language}: {report}");
+    host.channel_is("small", "ready");
+    assert_eq!(chat.opened().len(), connected + 1, "{language}");
+
+    let say = |id: &str, text: &str| {
+        let frame = json!({ "id": format!("{language}-{id}"), "room": language, "sender": "민지", "text": text });
+        chat.send(frame);
+    };
+    let answers = || chat.frames().split_off(heard);
+    say("1", "안녕");
+    say("1", "안녕");
+    host.eventually("it is answered", || (!answers().is_empty()).then_some(()));
+    chat.send(json!({ "id": 7, "room": null }));
+    say("2", "hello");
+    host.eventually("and the next", || (answers().len() == 2).then_some(()));
+    let answer = |text: &str| json!({ "room": language, "text": text });
+    assert_eq!(answers(), [answer("네, **안녕**"), answer("heard")], "{language}: once each, in order");
+    // The network goes away and comes back: it connects again by itself.
+    chat.cut();
+    host.eventually("it is back", || {
+        host.clock.advance(std::time::Duration::from_millis(200));
+        (chat.opened().len() == connected + 2 && host.channel("small")["status"] == "ready").then_some(())
+    });
+    say("3", "still there?");
+    host.eventually("as before", || (answers().last() == Some(&answer("still"))).then_some(()));
+    host.operate("unload", "channel:small").expect("unloaded");
+}
+
+#[test]
+fn adapters_that_were_built_for_a_frozen_version_serve_in_every_language() {
+    let chat = Chat::start();
+    let host = TestHost::scripted_with(SMALL, |file| {
+        let hosts = json!([chat.sockets.to_string()]);
+        file["channels"]["small"] = json!({ "grants": { "hosts": hosts }, "limits": { "memoryMb": 128 } });
+    });
+    for version in versions() {
+        for language in LANGUAGES {
+            check_channel(&host, &chat, language, &support::corpus(&version, &format!("channel-{language}")));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cargo::{is_on_path, root, succeed, target};
+use crate::cargo::{Profile, build_host, is_on_path, root, succeed, target};
 use crate::guests::{self, Set, Toolchain};
 
 /// The frozen version whose corpus may still lack something.
@@ -25,18 +25,41 @@ pub fn run(toolchain: Toolchain) -> Result<()> {
     let worlds = [("classifier", "words"), ("guard", "careful"), ("continuation", "firm")];
     for world in worlds.map(|(name, guest)| World { name, guest }) {
         for (language, build) in [("rust", rust as Build), ("js", javascript), ("python", python)] {
-            let packed = path_of(&format!("{}-{language}", world.name));
-            if packed.is_file() {
-                println!("{} is there and stays as it is", packed.display());
-                continue;
-            }
-            let component = build(toolchain, &wit, world)?;
-            fs::create_dir_all(packed.parent().context("a folder")?)?;
-            succeed(Command::new("zstd").args(["-q", "-19"]).arg(&component).arg("-o").arg(&packed))?;
-            println!("built {}", packed.display());
+            keep(world.name, language, || build(toolchain, &wit, world))?;
         }
     }
+    for language in ["rust", "js", "python"] {
+        keep("channel", language, || by_kit("channel", language))?;
+    }
     Ok(())
+}
+
+/// Builds a component that the corpus lacks, and packs it.
+fn keep(world: &str, language: &str, build: impl FnOnce() -> Result<PathBuf>) -> Result<()> {
+    let packed = path_of(&format!("{world}-{language}"));
+    if packed.is_file() {
+        println!("{} is there and stays as it is", packed.display());
+        return Ok(());
+    }
+    let component = build()?;
+    fs::create_dir_all(packed.parent().context("a folder")?)?;
+    succeed(Command::new("zstd").args(["-q", "-19"]).arg(&component).arg("-o").arg(&packed))?;
+    println!("built {}", packed.display());
+    Ok(())
+}
+
+/// What the kit makes of a new project, as authors have it on their first day.
+fn by_kit(world: &str, language: &str) -> Result<PathBuf> {
+    let chela = build_host(Profile::Dev)?;
+    let dir = tempfile::tempdir()?;
+    let (name, project) = (format!("small-{language}"), dir.path().join("project"));
+    let plugin = |arguments: &[&str]| succeed(Command::new(&chela).arg("plugin").args(arguments).arg(&project));
+    plugin(&["new", &name, "--world", world, "--lang", language, "--into"])?;
+    plugin(&["build"])?;
+    let file = format!("{name}.wasm");
+    let kept = target().join("corpus").join(&file);
+    fs::copy(project.join("build").join(file), &kept).context("the kit left no component")?;
+    Ok(kept)
 }
 
 /// Unpacks a component of the corpus to a file below `target`.

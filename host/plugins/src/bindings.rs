@@ -9,7 +9,7 @@ wasmtime::component::bindgen!({
             export chela:policy/classification@0.1.0;
             export chela:policy/tool-guard@0.1.0;
             export chela:policy/prompts@0.1.0;
-            export chela:channel/adapter@0.1.0-dev;
+            export chela:channel/adapter@0.1.0;
         }
     ",
     path: ["../../wit/policy", "../../wit/channel"],

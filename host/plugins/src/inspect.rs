@@ -17,8 +17,8 @@ use crate::policy::World;
 /// The version of the policy interfaces that this host speaks.
 pub const POLICY_VERSION: &str = "0.1.0";
 const PACKAGE: &str = "chela:policy";
-/// The version of the channel interface that this host speaks; it is not frozen yet.
-pub const CHANNEL_VERSION: &str = "0.1.0-dev";
+/// The version of the channel interface that this host speaks.
+pub const CHANNEL_VERSION: &str = "0.1.0";
 const CHANNEL: &str = "chela:channel";
 
 /// The WIT of this host, for comparison with what a component was built against.

@@ -66,7 +66,7 @@ pub mod prompts {
 #[cfg(feature = "channel")]
 pub mod adapter {
     wit_bindgen::generate!({
-        inline: "package chela:sdk; world adapter { export chela:channel/adapter@0.1.0-dev; }",
+        inline: "package chela:sdk; world adapter { export chela:channel/adapter@0.1.0; }",
         path: ["../../wit/policy", "../../wit/channel"],
         world: "chela:sdk/adapter",
         with: { "chela:policy/types@0.1.0": crate::worlds::base::chela::policy::types },
