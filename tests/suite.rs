@@ -92,6 +92,7 @@ mod cases {
     mod tools_fetch;
     mod tools_keys;
     mod traces;
+    mod webhook_server;
     mod webhook_talk;
     mod websocket;
 }

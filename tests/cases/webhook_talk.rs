@@ -89,6 +89,9 @@ fn a_flood_is_refused_and_does_no_harm() {
     posted(&host, &program, taken);
     assert_eq!(host.channel("webhook")["status"], "ready");
     assert_eq!(host.channel("webhook")["restarts"], 1);
+    let told = host.told("channel.refused");
+    let floods = told.iter().filter(|told| told["reason"].as_str().is_some_and(|said| said.contains("429"))).count();
+    assert_eq!(floods, 1, "told once, however many: {told:#?}");
 }
 
 #[test]

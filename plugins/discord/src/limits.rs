@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::wire;
@@ -28,6 +28,8 @@ pub struct Route {
 pub struct Limits {
     /// The bucket of a route, as the headers name it.
     names: BTreeMap<String, String>,
+    /// Only the empty ones are kept for the next instance: the others teach it with its first answer.
+    #[serde(serialize_with = "empty_ones")]
     buckets: BTreeMap<String, Bucket>,
     global_until_ms: u64,
     second_ms: u64,
@@ -39,6 +41,10 @@ pub struct Limits {
 struct Bucket {
     remaining: u32,
     until_ms: u64,
+}
+
+fn empty_ones<S: Serializer>(buckets: &BTreeMap<String, Bucket>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(buckets.iter().filter(|(_, bucket)| bucket.remaining == 0))
 }
 
 impl Limits {

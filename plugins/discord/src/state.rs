@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use chela_sdk::channel::State as Snapshot;
-use chela_sdk::channel::keep::{self, push, trim};
+use chela_sdk::channel::keep::{self, Seldom, push, trim};
 use serde::{Deserialize, Serialize};
 
 use crate::delivery::{Delivery, Done};
@@ -32,7 +32,7 @@ pub struct State {
     pub session: Option<Session>,
     pub sequence: Sequence,
     pub me: Option<Me>,
-    pub names: Names,
+    pub names: Seldom<Names>,
     pub seen: VecDeque<u64>,
     /// The channel of each person that was written with directly.
     pub direct: BTreeMap<u64, u64>,

@@ -1,10 +1,14 @@
 //! What an adapter keeps: lists with an end, and its whole state as JSON under the name of its form.
 //! Keeps true: a list never grows past its limit, the oldest goes; a state of another form is refused by its name.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::State;
 
@@ -31,6 +35,50 @@ pub fn restored<T: DeserializeOwned>(schema: &str, state: &State) -> Result<T, S
         return Err(format!("the state is of the form `{}`; this version reads `{schema}`", state.schema));
     }
     serde_json::from_slice(&state.bytes).map_err(|error| format!("the state cannot be read: {error}"))
+}
+
+/// A part of the state that seldom changes: its JSON is made once, and again after a change.
+#[derive(Clone, Debug, Default)]
+pub struct Seldom<T> {
+    value: T,
+    json: RefCell<Option<Box<RawValue>>>,
+}
+
+impl<T> Deref for Seldom<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for Seldom<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.json.take();
+        &mut self.value
+    }
+}
+
+impl<T: PartialEq> PartialEq for Seldom<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl<T: Serialize> Serialize for Seldom<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut json = self.json.borrow_mut();
+        if json.is_none() {
+            *json = Some(to_raw_value(&self.value).map_err(S::Error::custom)?);
+        }
+        json.serialize(serializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Seldom<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self { value: T::deserialize(deserializer)?, json: RefCell::default() })
+    }
 }
 
 /// Ids that were taken lately, so that none is taken twice.
@@ -66,6 +114,19 @@ mod tests {
         assert!((0..Seen::MAX).all(|n| seen.is_new(&n.to_string())));
         assert!(!seen.has("a"));
         assert_eq!(seen.0.len(), Seen::MAX);
+    }
+
+    #[test]
+    fn what_seldom_changes_is_written_as_it_is_now() {
+        let mut list = Seldom::<Vec<u8>>::default();
+        let written = |list: &Seldom<Vec<u8>>| serde_json::to_string(list).expect("JSON");
+        assert_eq!(written(&list), "[]");
+        list.push(7);
+        assert_eq!((written(&list), written(&list)), ("[7]".into(), "[7]".into()));
+        let read: Seldom<Vec<u8>> = serde_json::from_str("[7]").expect("it reads back");
+        assert_eq!(read, list);
+        list.clear();
+        assert_eq!(written(&list), "[]");
     }
 
     #[test]
