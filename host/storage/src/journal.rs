@@ -135,7 +135,7 @@ impl Journal {
             active: found.active,
             file,
             end: found.end,
-            room: found.room,
+            room: found.end,
             snapshot: found.snapshot,
             sizes,
             broken: None,

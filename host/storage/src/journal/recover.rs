@@ -41,12 +41,9 @@ pub(super) struct Found {
 
 pub(super) fn recover(dir: &Path, aside: &Path) -> Result<(Found, File, Option<Cut>), Error> {
     make_private_dir(dir).map_err(|source| Error::io("create", dir, source))?;
-    let mut found = read(dir)?;
+    let found = read(dir)?;
     files::sync_dir(parent(dir))?;
     let (file, cut) = mend(dir, &found, aside)?;
-    if cut.is_some() {
-        found.room = found.end;
-    }
     Ok((found, file, cut))
 }
 
@@ -235,6 +232,10 @@ fn mend(dir: &Path, found: &Found, aside: &Path) -> Result<(File, Option<Cut>), 
         file.seek(SeekFrom::Start(found.end)).map_err(failed)?;
         // Kept first, cut second: a crash in between keeps the bytes twice, never loses them.
         keep(&file, bytes, aside).map_err(|source| Error::io("write", aside, source))?;
+    }
+    // Also the room: a flush that failed may have left it in memory alone, and a segment whose room turns out to be something else after it
+    // was closed would look damaged.
+    if found.end < size.max(found.room) {
         file.set_len(found.end).map_err(failed)?;
     }
     // The last group was read, perhaps from memory alone: after a flush that failed the kernel calls its pages clean and would never

@@ -111,7 +111,8 @@ impl World {
 
     /// Opens until it succeeds or the machine stops.
     fn open(&mut self) -> Result<Option<SegmentLog>, String> {
-        for _ in 0..30 {
+        // A disk that fails every thirtieth call may refuse many starts in a row by chance alone.
+        for _ in 0..500 {
             match self.try_open()? {
                 Ok((log, _)) => return Ok(Some(log)),
                 Err(_) if with(|disk| disk.has_crashed()) => return Ok(None),
