@@ -255,7 +255,8 @@ fn indexed(log: &[u8], lines: &[Vec<u8>]) -> Result<(), String> {
     ensure!(archive.malformed == malformed, "{} of {malformed} lines are counted", archive.malformed);
     for event in &page.rows {
         // A decision may be about a session that nothing else in the log is of.
-        let named = event["data"]["workSessionId"].as_str().filter(|_| event["type"] != "policy.decided");
+        let named = event["data"]["workSessionId"].as_str();
+        let named = named.filter(|key| !key.is_empty() && event["type"] != "policy.decided");
         let Some(key) = named else { continue };
         let found = archive.session(key).map_err(|error| error.to_string())?;
         let title = found.as_ref().and_then(|session| session["title"].as_str());

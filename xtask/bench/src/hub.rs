@@ -106,6 +106,8 @@ fn tasks(dir: &StateDir, agents: &[&str]) -> Result<()> {
 
 fn jobs(dir: &StateDir, agents: &[&str]) -> Result<()> {
     fs::create_dir_all(dir.jobs())?;
+    // Of this hour: what ended long ago is taken out at the start.
+    let begun = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_millis() as u64 - 3_600_000;
     for n in 0..JOBS {
         let id = format!("old-{n:04}");
         let key = |at: usize| format!("agent:{}:main", agents[at % agents.len()]);
@@ -114,7 +116,7 @@ fn jobs(dir: &StateDir, agents: &[&str]) -> Result<()> {
             "jobId": id, "runId": id, "status": status, "sessionKey": key(n), "targetSessionKey": key(n + 1),
             "conversationId": format!("conv-{n}"), "message": "Please look at the build and say what is wrong with it.",
             "maxTurns": 5, "currentTurn": 2, "retryCount": 1, "maxRetries": 3, "lastError": "the model did not answer within 300 s",
-            "createdAt": 1_770_000_000_000_u64 + n as u64, "updatedAt": 1_770_000_060_000_u64 + n as u64, "finishedAt": 1_770_000_060_000_u64,
+            "createdAt": begun + n as u64, "updatedAt": begun + 60_000 + n as u64, "finishedAt": begun + 60_000 + n as u64,
             "resumeCount": 0,
         });
         fs::write(dir.jobs().join(format!("job-{id}.json")), job.to_string())?;
