@@ -115,9 +115,16 @@ fn install_axe() -> Result<PathBuf> {
 }
 
 fn install_package(folder: PathBuf, package: &str) -> Result<PathBuf> {
+    // Once: npm, asked again for what is there, takes out packages that it thinks nobody needs.
+    let installed = folder.join("installed");
+    if fs::read_to_string(&installed).is_ok_and(|known| known == package) {
+        return Ok(folder);
+    }
+    let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder)?;
     let npm = ["install", "--silent", "--no-fund", "--no-audit", package];
     succeed(Command::new("npm").args(npm).current_dir(&folder))?;
+    fs::write(installed, package)?;
     Ok(folder)
 }
 
