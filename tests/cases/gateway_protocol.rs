@@ -291,6 +291,19 @@ fn presence_and_logs_are_told_and_the_wire_s_own_task_rows_too() {
 }
 
 #[test]
+fn of_many_clients_everybody_is_told_of_the_latest_and_who_asks_sees_more() {
+    let host = TestHost::start();
+    let mut held: Vec<_> = (0..25).map(|_| host.connect()).collect();
+    let count = |list: &Value| list.as_array().map(Vec::len);
+    host.eventually("all are seen by who asks", || {
+        (count(&held[0].request("system-presence", json!({})).expect("a list")) == Some(25)).then_some(())
+    });
+    let mut late = dial(&host);
+    let hello = host.block_on(late.request("connect", connect_params(&host.token))).expect("comes in");
+    assert_eq!(count(&hello["snapshot"]["presence"]), Some(20));
+}
+
+#[test]
 fn a_connection_ends_with_its_token() {
     let eye = "fedcba9876543210";
     let host = TestHost::start_with(|config| {
