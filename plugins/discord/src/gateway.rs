@@ -6,8 +6,11 @@ use chela_sdk::channel::{
     literal, secret,
 };
 use chela_sdk::log;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::inbound;
 use crate::machine::Machine;
 use crate::sequence::Sequence;
 use crate::state::{Me, Phase, Session};
@@ -27,6 +30,26 @@ const BACKOFF_MAX_MS: u64 = 60_000;
 const KEEP_SESSION: u16 = 4_000;
 /// The host ends a connection so on which a message came that is larger than it takes.
 const TOO_LARGE: u16 = 1_009;
+
+/// A frame whose data is not read before somebody wants it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Frame<'a> {
+    op: Value,
+    t: Value,
+    s: Value,
+    #[serde(borrow)]
+    d: Option<&'a RawValue>,
+}
+
+impl Frame<'_> {
+    /// Its data, or only these fields of it. What cannot be read is nothing.
+    fn data(&self, fields: &'static [&'static str]) -> Value {
+        let json = self.d.map_or("null", RawValue::get);
+        let read = if fields.is_empty() { serde_json::from_str(json) } else { wire::pick(json, fields) };
+        read.unwrap_or_default()
+    }
+}
 
 impl Machine {
     pub fn is_current(&self, connection: &str) -> bool {
@@ -167,11 +190,11 @@ impl Machine {
     }
 
     pub fn frame(&mut self, turn: &mut Turn, data: &str) {
-        let Ok(frame) = serde_json::from_str::<Value>(data) else {
-            log::warn("the gateway sent a frame that is no JSON; it is left out");
+        let Ok(frame) = serde_json::from_str::<Frame>(data) else {
+            log::warn("the gateway sent a frame that is no JSON object; it is left out");
             return;
         };
-        match frame["op"].as_u64() {
+        match frame.op.as_u64() {
             Some(0) => self.dispatched(turn, &frame),
             Some(1) => {
                 let heartbeat = self.heartbeat();
@@ -181,8 +204,8 @@ impl Machine {
                 self.close(turn);
                 self.reconnect(turn, "Discord asked for it");
             }
-            Some(9) => self.invalid_session(turn, frame["d"] == true),
-            Some(10) => self.hello(turn, &frame["d"]),
+            Some(9) => self.invalid_session(turn, frame.data(&[]) == true),
+            Some(10) => self.hello(turn, &frame.data(&[])),
             Some(11) => self.state.link.unacknowledged = false,
             _ => {}
         }
@@ -201,15 +224,16 @@ impl Machine {
         }
     }
 
-    fn dispatched(&mut self, turn: &mut Turn, frame: &Value) {
-        let name = wire::text(&frame["t"]);
-        let Some(number) = frame["s"].as_u64() else { return };
+    fn dispatched(&mut self, turn: &mut Turn, frame: &Frame) {
+        let name = wire::text(&frame.t);
+        let Some(number) = frame.s.as_u64() else { return };
         if name == "READY" {
             self.state.sequence.begin(number);
         } else if !self.state.sequence.take(number) {
             return;
         }
-        self.dispatch(turn, name, &frame["d"]);
+        let fields = if name == "MESSAGE_CREATE" { inbound::FIELDS } else { &[] };
+        self.dispatch(turn, name, &frame.data(fields));
     }
 
     fn hello(&mut self, turn: &mut Turn, data: &Value) {

@@ -20,6 +20,25 @@ const ATTACHMENTS_MAX: usize = 10;
 /// Messages that wait for what kind of place they came from.
 const HELD_MAX: usize = 16;
 
+/// What is read of a message.
+pub const FIELDS: &[&str] = &[
+    "id",
+    "type",
+    "channel_id",
+    "guild_id",
+    "webhook_id",
+    "author",
+    "member",
+    "content",
+    "mentions",
+    "mention_roles",
+    "message_reference",
+    "referenced_message",
+    "message_snapshots",
+    "attachments",
+    "sticker_items",
+];
+
 /// A message that passed all but what depends on its place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {

@@ -36,11 +36,11 @@ pub struct State {
     pub seen: VecDeque<u64>,
     /// The channel of each person that was written with directly.
     pub direct: BTreeMap<u64, u64>,
-    pub calls: VecDeque<Call>,
+    pub calls: Seldom<VecDeque<Call>>,
     pub next_call: u64,
     pub limits: Limits,
-    pub deliveries: VecDeque<Delivery>,
-    pub done: VecDeque<Done>,
+    pub deliveries: Seldom<VecDeque<Delivery>>,
+    pub done: Seldom<VecDeque<Done>>,
     /// Messages that carry a question, and its id.
     pub questions: VecDeque<(u64, String)>,
     pub interactions: VecDeque<Pending>,

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-pub use chela_sdk::channel::wire::{add_line, clean, hash, header, link, list, name, seconds_as_ms, shortened, text};
+pub use chela_sdk::channel::wire::{
+    add_line, clean, hash, header, link, list, name, pick, seconds_as_ms, shortened, text,
+};
 
 /// An id, which Discord writes as digits in a string.
 pub fn id(value: &Value) -> Option<u64> {

@@ -26,7 +26,9 @@ pub fn trim<T>(list: &mut VecDeque<T>, max: usize) {
 
 /// The state as the host keeps it. Maps in it have strings or numbers for keys.
 pub fn snapshot<T: Serialize>(schema: &str, state: &T) -> State {
-    let bytes = serde_json::to_vec(state).expect("maps with numbers and strings for keys are JSON");
+    // As much as most have, so that it is not moved while it grows.
+    let mut bytes = Vec::with_capacity(8 * 1024);
+    serde_json::to_writer(&mut bytes, state).expect("maps with numbers and strings for keys are JSON");
     State { schema: schema.into(), bytes }
 }
 

@@ -1,6 +1,46 @@
 //! Reading a network's JSON and headers. Nothing here trusts a shape: what is missing or of another type is absent.
 
-use serde_json::Value;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// An object with these fields alone: what a network sends besides is passed over, which costs a tenth of reading it.
+pub fn pick(json: &str, fields: &'static [&'static str]) -> serde_json::Result<Value> {
+    let mut reader = serde_json::Deserializer::from_str(json);
+    let picked = Fields(fields).deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(picked)
+}
+
+struct Fields(&'static [&'static str]);
+
+impl<'de> DeserializeSeed<'de> for Fields {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut picked = Map::with_capacity(self.0.len());
+        while let Some(name) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+            match self.0.iter().any(|field| *field == name) {
+                true => drop(picked.insert(name.into_owned(), map.next_value()?)),
+                false => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(Value::Object(picked))
+    }
+}
 
 pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
@@ -114,6 +154,15 @@ mod tests {
         assert_eq!(after("NaN"), Some(0));
         assert_eq!(after("Wed, 21 Oct 2026 07:28:00 GMT"), None);
         assert_eq!(retry_after_ms(&[]), None);
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_passed_over() {
+        let picked = pick(r#"{"a": [1, {"b": 2}], "x": {"a": 3}, "\u0063": null, "a": 4}"#, &["a", "c"]);
+        assert_eq!(picked.expect("an object"), serde_json::json!({ "a": 4, "c": null }));
+        for bad in ["", "[1]", "7", "{", r#"{"a": }"#, r#"{"x": [}"#, r#"{"a": 1} 2"#] {
+            assert!(pick(bad, &["a"]).is_err(), "{bad}");
+        }
     }
 
     #[test]

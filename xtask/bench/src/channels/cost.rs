@@ -88,7 +88,13 @@ async fn connect(adapter: &mut Adapter) -> Result<String> {
     ];
     let inputs = std::iter::once(Input::Opened { connection: connection.clone() })
         .chain(frames.iter().map(|one| frame(&connection, one)));
-    adapter.handle(inputs.collect(), 2, false).await?;
+    // Its commands are registered once; the network takes them.
+    let Handled { outputs, .. } = adapter.handle(inputs.collect(), 2, false).await?;
+    let asked = outputs.into_iter().filter_map(|output| match output {
+        Output::Request(request) => Some(Input::Response(answer(request.id, &json!([])))),
+        _ => None,
+    });
+    adapter.handle(asked.collect(), 3, false).await?;
     Ok(connection)
 }
 
@@ -121,21 +127,25 @@ async fn deliver(adapter: &mut Adapter, number: u64) -> Result<Duration> {
         _ => None,
     });
     let request = requests.find(|request| request.method == "POST").context("it asks for a message")?;
-    let limits =
-        [("x-ratelimit-limit", "1000000"), ("x-ratelimit-remaining", "999999"), ("x-ratelimit-reset-after", "5.000")];
-    let response = Response {
-        id: request.id,
-        status: 200,
-        headers: limits.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
-        body: json!({ "id": (9_000_000 + number).to_string() }).to_string().into_bytes(),
-        error: String::new(),
-        refused: false,
-        sent: true,
-    };
+    let response = answer(request.id, &json!({ "id": (9_000_000 + number).to_string() }));
     let answered = adapter.handle(vec![Input::Response(response)], number, false).await?;
     took += answered.took;
     let done =
         answered.outputs.iter().any(|output| matches!(output, Output::Delivered(result) if result.error.is_empty()));
     ensure!(done && answered.state.is_some(), "it is delivered, and that is kept");
     Ok(took)
+}
+
+fn answer(id: String, body: &Value) -> Response {
+    let limits =
+        [("x-ratelimit-limit", "1000000"), ("x-ratelimit-remaining", "999999"), ("x-ratelimit-reset-after", "5.000")];
+    Response {
+        id,
+        status: 200,
+        headers: limits.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        body: body.to_string().into_bytes(),
+        error: String::new(),
+        refused: false,
+        sent: true,
+    }
 }
