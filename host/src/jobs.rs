@@ -209,6 +209,14 @@ impl State {
         }
     }
 
+    /// A step of a job that is known was taken.
+    fn moved(&mut self, job: &Job) {
+        match self.all.get_mut(&(job.created_at, job.job_id.clone())) {
+            Some(brief) => (brief.status, brief.finished_at) = (job.status, job.finished_at),
+            None => self.note(job),
+        }
+    }
+
     /// Keeps what is known of a job.
     fn note(&mut self, job: &Job) {
         self.all.insert((job.created_at, job.job_id.clone()), Brief::of(job));

@@ -20,7 +20,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, Timestamp};
-use crate::event::{Event, Kind};
+use crate::event::{Event, Kind, Written};
 use crate::layout::{EVENT_LOG_STEM, StateDir};
 use crate::metrics::Metrics;
 use batch::{Answer, Batch};
@@ -148,15 +148,15 @@ impl Bus {
     }
 
     /// Writes an event within the group's time and then tells the subscribers.
-    pub fn emit_event(&self, event: Event) -> Result<(), Error> {
-        self.0.shared.push(event, None)
+    pub fn emit_event(&self, event: impl Into<Written>) -> Result<(), Error> {
+        self.0.shared.push(event.into(), None)
     }
 
     /// Returns once the event is on the disk. Events that wait at the same time share one flush.
     pub async fn emit_durable(&self, event: Event) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
         // Whoever asked may have gone.
-        self.0.shared.push(event, Some(Box::new(move |outcome| drop(answer.send(outcome)))))?;
+        self.0.shared.push(event.into(), Some(Box::new(move |outcome| drop(answer.send(outcome)))))?;
         answered.await.unwrap_or(Err(Error::Closed))
     }
 
@@ -266,8 +266,9 @@ impl Drop for Owner {
 }
 
 impl Shared {
-    fn push(&self, event: Event, answer: Option<Answer>) -> Result<(), Error> {
-        let line = serde_json::to_vec(&event).expect("an event is plain JSON");
+    fn push(&self, written: Written, answer: Option<Answer>) -> Result<(), Error> {
+        let (event, line) = written.into_parts();
+        let line = line.get().as_bytes();
         let heard = self.subscribers().iter().any(|subscriber| subscriber.wants(&event.kind));
         let heard = heard.then(|| Arc::new(event));
         let awaited = answer.is_some();
@@ -279,7 +280,7 @@ impl Shared {
             return Err(error);
         }
         let first = pending.batch.is_empty();
-        pending.batch.push(&line, heard, answer);
+        pending.batch.push(line, heard, answer);
         drop(pending);
         // The writer sleeps until there is something, and then until its time or somebody who cannot wait.
         if first || awaited {

@@ -144,6 +144,11 @@ pub struct Awaited {
 impl Awaited {
     /// Waits until it is durable.
     pub async fn done(mut self) -> Result<u64, Error> {
+        self.settled().await
+    }
+
+    /// The same, for one who may be cut off meanwhile and has somebody else wait on.
+    pub async fn settled(&mut self) -> Result<u64, Error> {
         let answered = match self.awake().await {
             Some(answered) => answered,
             None => (&mut self.answer).await.unwrap_or_else(|_| Err(Arc::new(journal::Error::Stopped))),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chela_flow::{Announced, DeliveryState, Job, Kind, New, Status, create};
 use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
 
 use super::drive::Driver;
 use super::{Error, Handle};
@@ -238,15 +239,9 @@ impl Handle {
         if self.0.cut.is_cancelled() {
             return Err(Error::Stopping);
         }
-        let shared = self.0.clone();
+        let (answer, begun) = oneshot::channel();
         // On a task of its own: a caller that goes away must not leave a job behind that nobody drives.
-        let begun = self.0.drivers.spawn(async move {
-            let mut driver = Driver::new(&shared, Arc::new(next.job.clone()));
-            driver.begin(next).await?;
-            let job = driver.job();
-            driver.spawn();
-            Ok(job)
-        });
+        self.0.drivers.spawn(Driver::new(&self.0, Arc::new(next.job.clone())).begin(next, answer));
         begun.await.unwrap_or(Err(Error::Stopping))
     }
 

@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use chela_flow::{Announce, Announced, DeliveryState, Effect, Input, Job, Kind, Message, Next, WaitStatus, step};
+use chela_flow::{Announce, Announced, DeliveryState, Effect, Input, Job, Kind, Message, Next, WaitStatus, What, step};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::house::Ticket;
 use super::store::{self, Late, Outgoing};
 use super::{ASKS_MAX, Ask, Error, Handle, Open, Shared};
 use crate::clock::Timestamp;
-use crate::event::Event;
+use crate::event::Written;
 use crate::journal::Transaction;
 use crate::session_key::SessionKey;
 use crate::sessions::{self, Asked, Ended, Origin, OriginKind, Part, Progress, Status};
@@ -25,6 +25,16 @@ pub(super) struct Driver {
     asks: mpsc::Receiver<Ask>,
     /// Events on their way to the disk; until they are there the job takes no further step.
     telling: Option<oneshot::Receiver<()>>,
+}
+
+/// A step that is on record and told.
+struct Done {
+    job: Arc<Job>,
+    /// What it causes besides.
+    effects: Vec<Effect>,
+    now: Timestamp,
+    ticket: Ticket,
+    seq: u64,
 }
 
 /// A step that could not be committed, and will not be.
@@ -48,25 +58,34 @@ impl Driver {
         Self { shared: shared.clone(), open, asks: inbox, telling: None }
     }
 
-    /// Commits how a new job begins, with its first message.
-    pub(super) async fn begin(&mut self, next: Next) -> Result<(), Error> {
-        match self.commit(next, false).await {
-            Ok(()) => Ok(()),
+    /// Commits how a new job begins, with its first message, and tells whoever began it; then drives it on.
+    pub(super) async fn begin(mut self, next: Next, answer: oneshot::Sender<Result<Arc<Job>, Error>>) {
+        match self.record(next, false).await {
+            Ok(done) => {
+                // Whoever began it may be gone; it goes on all the same.
+                let _ = answer.send(Ok(self.open.now()));
+                self.follow(done).await;
+                self.run().await;
+            }
             Err(stuck) => {
-                let id = self.open.now().job_id.clone();
-                let mut state = self.shared.state();
-                state.close(&id);
-                if let Some(made) = state.made_at.remove(&id) {
-                    state.all.remove(&(made, id.clone()));
-                }
-                state.causes.retain(|_, job| *job != id);
-                drop(state);
-                Err(match stuck {
+                self.forget();
+                let _ = answer.send(Err(match stuck {
                     Stuck::Stopping => Error::Stopping,
                     Stuck::Unsendable(error) => error.into(),
-                })
+                }));
             }
         }
+    }
+
+    /// It never was.
+    fn forget(&self) {
+        let id = self.open.now().job_id.clone();
+        let mut state = self.shared.state();
+        state.close(&id);
+        if let Some(made) = state.made_at.remove(&id) {
+            state.all.remove(&(made, id.clone()));
+        }
+        state.causes.retain(|_, job| *job != id);
     }
 
     /// It is to be given up as soon as it goes on.
@@ -135,12 +154,12 @@ impl Driver {
         let (rules, now) = (self.shared.rules(), self.shared.now().0);
         let Some(next) = step(job, input.clone(), &rules, now) else { return true };
         if !next.durable {
-            let events = events_of(&next, Timestamp(now));
+            let (events, _) = told_apart(&next.job, next.effects, Timestamp(now));
             self.known(Arc::new(next.job));
             events.into_iter().for_each(|event| emit(&self.shared, event));
             return true;
         }
-        match self.commit(next, true).await {
+        match self.commit(next).await {
             Ok(()) => return true,
             Err(Stuck::Stopping) => return false,
             Err(Stuck::Unsendable(error)) => {
@@ -161,7 +180,7 @@ impl Driver {
                     }
                 };
                 let Some(next) = next else { return true };
-                match self.commit(next, true).await {
+                match self.commit(next).await {
                     Ok(()) => return true,
                     Err(Stuck::Stopping) => return false,
                     Err(Stuck::Unsendable(_)) => {}
@@ -173,13 +192,22 @@ impl Driver {
         true
     }
 
-    /// The job with its messages and its events in one transaction; then what follows from it. A step of a job that is on record is `patient`
-    /// with a journal that takes nothing, since nobody else takes it; whoever begins one is told.
-    async fn commit(&mut self, next: Next, patient: bool) -> Result<(), Stuck> {
+    /// Takes a step on record, and does what follows from it.
+    async fn commit(&mut self, next: Next) -> Result<(), Stuck> {
+        let done = self.record(next, true).await?;
+        self.follow(done).await;
+        Ok(())
+    }
+
+    /// The job with its messages and its events in one transaction; then it is known, and told. A step of a job that is on record is
+    /// `patient` with a journal that takes nothing, since nobody else takes it; whoever begins one is told.
+    async fn record(&mut self, next: Next, patient: bool) -> Result<Done, Stuck> {
         self.finish_telling().await;
         let now = self.shared.now();
-        let events = events_of(&next, now);
         let Next { job, effects, .. } = next;
+        let is_retry =
+            effects.iter().any(|effect| matches!(effect, Effect::Tell(told) if told.what == What::JobRetried));
+        let (events, effects) = told_apart(&job, effects, now);
         let asked = self.messages(&job, &effects)?;
         let ticket = self.shared.told.begin();
         let seq = loop {
@@ -210,32 +238,35 @@ impl Driver {
                 }
             }
         };
-        if effects
-            .iter()
-            .any(|effect| matches!(effect, Effect::Tell(told) if told.what == chela_flow::What::JobRetried))
-        {
+        if is_retry {
             self.shared.options.metrics.job_retries.inc();
         }
         let job = Arc::new(job);
         self.known(job.clone());
         events.into_iter().for_each(|event| emit(&self.shared, event));
+        Ok(Done { job, effects, now, ticket, seq })
+    }
+
+    /// What follows from a step that is on record.
+    async fn follow(&mut self, done: Done) {
+        let Done { job, effects, now, ticket, seq } = done;
         self.telling = Some(tell(&self.shared, ticket, seq));
         for effect in effects {
-            if let Effect::Post { to, text } = effect {
-                let post = Outgoing { job_id: job.job_id.clone(), to, text, at: now.0 };
-                // Nobody may listen; it lies in the outbox all the same.
-                let _ = self.shared.posts.send(post);
-                continue;
+            match effect {
+                Effect::Post { to, text } => {
+                    let post = Outgoing { job_id: job.job_id.clone(), to, text, at: now.0 };
+                    // Nobody may listen; it lies in the outbox all the same.
+                    let _ = self.shared.posts.send(post);
+                }
+                effect => act(&self.shared, &job, effect).await,
             }
-            act(&self.shared, &job, effect).await;
         }
-        Ok(())
     }
 
     /// The job stands like this from now on.
     pub(super) fn known(&self, job: Arc<Job>) {
         *self.open.touched.lock().unwrap_or_else(PoisonError::into_inner) = self.shared.options.clock.elapsed();
-        self.shared.state().note(&job);
+        self.shared.state().moved(&job);
         self.shared.files.show(job.clone());
         self.open.job.send_replace(job);
     }
@@ -353,18 +384,21 @@ fn is_refused(error: &sessions::Error) -> bool {
     matches!(error, sessions::Error::Journal(crate::journal::Error::Refused { .. }))
 }
 
-pub(super) fn events_of(next: &Next, now: Timestamp) -> Vec<Event> {
-    let happened = next.effects.iter().filter_map(|effect| match effect {
-        Effect::Tell(happened) => Some(happened.clone()),
-        _ => None,
-    });
-    happened.enumerate().map(|(nth, happened)| store::event(&next.job, nth, happened, now)).collect()
+/// What a step is told as, apart from what else it causes.
+pub(super) fn told_apart(job: &Job, effects: Vec<Effect>, now: Timestamp) -> (Vec<Written>, Vec<Effect>) {
+    let (mut events, mut others) = (Vec::new(), Vec::new());
+    for effect in effects {
+        match effect {
+            Effect::Tell(happened) => events.push(store::event(job, events.len(), happened, now).into()),
+            other => others.push(other),
+        }
+    }
+    (events, others)
 }
 
-pub(super) fn emit(shared: &Shared, event: Event) {
-    let kind = event.kind.clone();
+pub(super) fn emit(shared: &Shared, event: impl Into<Written>) {
     if let Err(error) = shared.options.bus.emit_event(event) {
-        tracing::error!(kind, error = &error as &dyn std::error::Error, "an event of a job was not written");
+        tracing::error!(error = &error as &dyn std::error::Error, "an event of a job was not written");
     }
 }
 
@@ -372,7 +406,7 @@ pub(super) fn emit(shared: &Shared, event: Event) {
 fn records(
     job: &Job,
     effects: &[Effect],
-    events: &[Event],
+    events: &[Written],
     now: Timestamp,
 ) -> Result<Transaction, crate::journal::Error> {
     let mut transaction = Transaction::default();

@@ -15,7 +15,7 @@ use crate::clock::Timestamp;
 /// Steps that follow each other are written together; a flow that ends within this is one file, not two.
 const GATHER: Duration = Duration::from_secs(1);
 /// Whoever reads these files can wait; whoever commits cannot.
-const NICE: i32 = 10;
+const NICE: i32 = 19;
 
 pub(super) struct Files {
     shared: Arc<Shared>,

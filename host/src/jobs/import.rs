@@ -8,7 +8,7 @@ use std::sync::Arc;
 use chela_flow::{Announce, Chain, Input, Job, Kind, Phase, Status, step};
 use serde_json::json;
 
-use super::drive::{Driver, emit, events_of};
+use super::drive::{Driver, emit, told_apart};
 use super::store::{self, Found, Late};
 use super::{Handle, rules};
 use crate::bus::data;
@@ -128,8 +128,13 @@ impl Handle {
             let job = driver.job();
             // Recorded by another writer and finished there: it is only kept.
             let next = step(&job, Input::Resumed, &rules, now.0);
-            let events = next.as_ref().map(|next| events_of(next, now)).unwrap_or_default();
-            let next = next.map_or(job, |next| Arc::new(next.job));
+            let (next, events) = match next {
+                Some(next) => {
+                    let (events, _) = told_apart(&next.job, next.effects, now);
+                    (Arc::new(next.job), events)
+                }
+                None => (job, Vec::new()),
+            };
             match store::put(&mut transaction, &next, &events) {
                 Ok(()) => going_on.push((driver, Some(next), events)),
                 Err(error) => {

@@ -4,7 +4,7 @@ use chela_flow::{Happened, Job, Place, What};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
-use crate::event::{Event, Kind};
+use crate::event::{Event, Kind, Written};
 use crate::journal::{self, Opened, Transaction};
 
 const JOB: &str = "job";
@@ -30,7 +30,7 @@ struct Bare {
 #[derive(Serialize)]
 struct Keep<'a> {
     job: &'a Job,
-    events: &'a [Event],
+    events: &'a [Written],
 }
 
 /// A run that nobody waits for any more.
@@ -112,7 +112,7 @@ pub(super) fn get(journal: &journal::Handle, id: &str) -> Result<Option<Job>, jo
     found.map(|record| journal::body::<Bare>(JOB, &record).map(|kept| kept.job)).transpose()
 }
 
-pub(super) fn put(transaction: &mut Transaction, job: &Job, events: &[Event]) -> Result<(), journal::Error> {
+pub(super) fn put(transaction: &mut Transaction, job: &Job, events: &[Written]) -> Result<(), journal::Error> {
     journal::put(transaction, JOB, &job.job_id, &Keep { job, events })
 }
 

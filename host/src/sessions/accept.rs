@@ -84,21 +84,19 @@ impl Handle {
         let shared = &self.0;
         let queue_max = shared.options.settings.current().config.runs.queue;
         let (taken, submitted) = self.enqueue(asked, records, now, queue_max)?;
-        let Some(submitted) = submitted else { return Ok((taken, 0)) };
-        let handle = self.clone();
-        // On a task of its own: whoever asks may go away, and a message that is on record must not stand in its lane unheard of.
-        let settled = tokio::spawn(async move { handle.settle_taken(taken, submitted).await });
-        settled.await.unwrap_or(Err(Error::Stopping))
+        match submitted {
+            Some(submitted) => Taking { handle: self.clone(), taken, submitted: Some(submitted) }.settled().await,
+            None => Ok((taken, 0)),
+        }
     }
 
-    /// Waits until messages are on record; then their lanes may go on.
-    async fn settle_taken(
+    /// Messages are on record, or are not: their lanes may go on.
+    fn settle_taken(
         &self,
         taken: Vec<Arc<Live>>,
-        submitted: journal::Awaited,
+        committed: Result<u64, journal::Error>,
     ) -> Result<(Vec<Arc<Live>>, u64), Error> {
         let shared = &self.0;
-        let committed = submitted.done().await;
         let mut state = shared.state();
         let seq = match committed {
             Ok(seq) => seq,
@@ -208,6 +206,37 @@ impl Handle {
             taken.push(live);
         }
         Ok((taken, Some(submitted)))
+    }
+}
+
+/// Messages that stand in their lanes and are on their way into the journal.
+struct Taking {
+    handle: Handle,
+    taken: Vec<Arc<Live>>,
+    /// None once that is settled.
+    submitted: Option<journal::Awaited>,
+}
+
+impl Taking {
+    async fn settled(mut self) -> Result<(Vec<Arc<Live>>, u64), Error> {
+        let Some(submitted) = &mut self.submitted else { return Err(Error::Stopping) };
+        let committed = submitted.settled().await;
+        self.submitted = None;
+        self.handle.settle_taken(std::mem::take(&mut self.taken), committed)
+    }
+}
+
+/// Whoever asked may go away meanwhile, and a message that is on record must not stand in its lane unheard of: a task of its own waits for it.
+impl Drop for Taking {
+    fn drop(&mut self) {
+        let (Some(submitted), Ok(runtime)) = (self.submitted.take(), tokio::runtime::Handle::try_current()) else {
+            return;
+        };
+        let (handle, taken) = (self.handle.clone(), std::mem::take(&mut self.taken));
+        runtime.spawn(async move {
+            // Those who wait for the messages are told; whoever brought them is gone.
+            let _ = handle.settle_taken(taken, submitted.done().await);
+        });
     }
 }
 

@@ -1,7 +1,8 @@
 //! An event: one thing that happened, as a line of the log and as a message to subscribers.
 //! Keeps true: every event of ours has an id, a time and an `eventRole`. Never: decides who hears of it.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use crate::clock::Timestamp;
@@ -177,6 +178,31 @@ impl Event {
     pub fn caused_by(mut self, record: &str, id: &str, rev: impl std::fmt::Display) -> Self {
         self.id = format!("{record}:{id}:{rev}");
         self
+    }
+}
+
+/// An event with its line, for what goes into a record and into the log alike.
+#[derive(Clone, Debug)]
+pub struct Written {
+    event: Event,
+    line: Box<RawValue>,
+}
+
+impl From<Event> for Written {
+    fn from(event: Event) -> Self {
+        Self { line: to_raw_value(&event).expect("an event is plain JSON"), event }
+    }
+}
+
+impl Written {
+    pub fn into_parts(self) -> (Event, Box<RawValue>) {
+        (self.event, self.line)
+    }
+}
+
+impl Serialize for Written {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.line.serialize(serializer)
     }
 }
 

@@ -67,6 +67,12 @@ async fn send(app: &App, from: &str, to: &str) -> Result<String> {
     Ok(app.jobs().send(asked).await?.job.job_id.clone())
 }
 
+/// What this process has taken of all processors, threads that write behind included.
+fn processor_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
 /// A kilobyte appended and flushed, one after the other.
 fn flushes(dir: &Path) -> Result<f64> {
     let mut file = std::fs::File::create(dir.join("flushes"))?;
@@ -87,6 +93,7 @@ async fn made(binary: &Path, figures: &mut Value) -> Result<()> {
     let (_temp, dir) = directory(|config| team(config, ids(), &script))?;
     let (_empty, empty) = directory(|config| team(config, ids(), &script))?;
     let (mut single, mut many, mut bare, mut p99) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut busy, mut busy_for) = (Duration::ZERO, 0_u32);
     let mut made = Vec::new();
     let app = Arc::new(start_in(&dir, binary).await?);
     app.plugins().loaded().await;
@@ -95,10 +102,13 @@ async fn made(binary: &Path, figures: &mut Value) -> Result<()> {
         for (callers, rates) in [(1, &mut single), (16, &mut many)] {
             // No more than the restart below is to find.
             let left = (UNFINISHED - made.len()) / 2 / (ROUNDS);
+            let before = processor_time();
             let (rate, mut took, ids) = create(&app, callers, left.min(if callers == 1 { 700 } else { 1_400 })).await?;
             made.extend(ids);
             rates.push(rate);
             if callers == 16 {
+                busy += processor_time() - before;
+                busy_for += u32::try_from(took.len())?;
                 p99.push(micros(&mut took, 0.99) / 1_000.0);
             }
         }
@@ -112,6 +122,7 @@ async fn made(binary: &Path, figures: &mut Value) -> Result<()> {
     figures["fdatasync_per_s"] = json!(bare.round());
     figures["create_to_fdatasync_1"] = json!(rounded(single / bare));
     figures["create_to_fdatasync_16"] = json!(rounded(many / bare));
+    figures["create_processor_us_16"] = json!(rounded((busy / busy_for.max(1)).as_secs_f64() * 1e6));
     figures["create_p99_ms_16"] = json!(rounded(p99[ROUNDS / 2]));
     eprintln!("made: {figures}");
     made.extend(create(&app, 16, UNFINISHED - made.len()).await?.2);

@@ -171,7 +171,7 @@ impl Writer {
         }
         let facts = data(json!({ "log": "events", "unwritten": refused }));
         // The line may wait like any other; if there is no room for it, there is trouble enough in the log.
-        let _ = self.shared.push(Event::system(Kind::LogRepaired, self.shared.clock.now(), facts), None);
+        let _ = self.shared.push(Event::system(Kind::LogRepaired, self.shared.clock.now(), facts).into(), None);
     }
 
     fn fail(&self, cause: &Cause) {
