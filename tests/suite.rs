@@ -4,6 +4,7 @@ mod tidy;
 
 mod cases {
     mod adopt;
+    mod audit;
     mod backup;
     mod browser;
     mod care;
@@ -74,6 +75,9 @@ mod cases {
     mod plugins_shadow;
     mod plugins_swapping;
     mod plugins_wasi;
+    mod release;
+    mod scarce;
+    mod scopes;
     mod scripts;
     mod service;
     mod sessions_cli;

@@ -146,6 +146,54 @@ fn what_must_be_absent_is_absent() {
     }
 }
 
+/// Where `unsafe` may stand, and how often. A further line needs a reason here and in SECURITY.md.
+const UNSAFE: [(&str, usize); 2] = [("host/machinery/src/memory.rs", 2), ("host/plugins/src/cache.rs", 1)];
+
+#[test]
+fn unsafe_stands_where_it_is_documented_and_nowhere_else() {
+    // So that this file does not name itself.
+    let word = ["un", "safe"].concat();
+    let opens = |line: &str| {
+        let code = line.trim_start();
+        let kinds = [" {", " fn", " impl", " trait", " extern", "("];
+        !code.starts_with("//") && kinds.iter().any(|kind| code.contains(&format!("{word}{kind}")))
+    };
+    let mut found = Vec::new();
+    for (path, text) in ["host", "tests", "xtask", "plugins"].into_iter().flat_map(sources) {
+        let name = path.strip_prefix(root()).expect("inside").display().to_string();
+        let count = text.lines().filter(|line| opens(line)).count();
+        let lifted = text.contains(&format!("{word}_code,")) || text.contains(&format!("({word}_code"));
+        assert!(count > 0 || !lifted, "{name} lifts a ban that it does not need");
+        if count > 0 {
+            assert!(lifted && text.contains("reason = "), "{name} does not say why");
+            found.push((name, count));
+        }
+    }
+    found.sort();
+    assert_eq!(found, UNSAFE.map(|(name, count)| (name.to_owned(), count)));
+    let (lines, security) = (UNSAFE.iter().map(|(_, count)| count).sum::<usize>(), root().join("SECURITY.md"));
+    let security = fs::read_to_string(security).expect("readable");
+    assert_eq!((lines, security.contains("but for three lines that say why")), (3, true));
+    let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("readable");
+    assert!(workspace.contains(&format!("{word}_code = \"deny\"")), "the workspace denies it");
+}
+
+#[test]
+fn crates_come_from_where_deny_toml_says_and_none_is_banned() {
+    let (lock, rules) = (root().join("Cargo.lock"), root().join("deny.toml"));
+    let lock = fs::read_to_string(lock).expect("readable");
+    let rules = fs::read_to_string(rules).expect("readable");
+    let banned: Vec<&str> = rules.split("crate = \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(banned.len() >= 2, "{banned:?}");
+    for name in banned {
+        assert!(!lock.contains(&format!("name = \"{name}\"")), "deny.toml bans {name}");
+    }
+    let sources: std::collections::BTreeSet<&str> =
+        lock.lines().filter_map(|line| line.strip_prefix("source = ")).collect();
+    assert_eq!(sources.len(), 1, "one registry, and nothing from a repository: {sources:?}");
+    assert!(sources.iter().all(|source| source.starts_with("\"registry+")), "{sources:?}");
+}
+
 #[test]
 fn storage_stands_alone() {
     let manifest = fs::read_to_string(root().join("host/storage/Cargo.toml")).expect("readable");

@@ -86,6 +86,63 @@ fn the_doctor_names_secrets_that_are_missing_and_a_clock_that_went_back() {
 }
 
 #[test]
+fn whatever_the_doctor_finds_it_says_what_to_do() {
+    let found = |dir: &TestDir, spoiled: &str, check: &str| {
+        let looked = chela(&dir.state, &["doctor", "--json"]);
+        let document = looked.json();
+        let findings = document["findings"].as_array().expect("findings").clone();
+        let bad: Vec<&Value> = findings.iter().filter(|finding| finding["state"] != "good").collect();
+        assert!(bad.iter().any(|finding| finding["check"] == check), "{spoiled}: no {check} in {document:#}");
+        for finding in bad {
+            assert!(finding["remedy"].as_str().is_some_and(|said| said.len() > 8), "{spoiled}: {finding}");
+        }
+        let wrong = findings.iter().any(|finding| finding["state"] == "wrong");
+        assert_eq!((looked.code, &document["healthy"]), (Some(i32::from(wrong)), &json!(!wrong)), "{spoiled}");
+    };
+    found(&TestDir::empty(), "there is nothing", "state directory");
+    let spoil = |spoiled: &str, check: &str, spoil: &dyn Fn(&TestDir)| {
+        let dir = TestDir::with_config(|_| {});
+        Binary::serve(&dir).terminate();
+        spoil(&dir);
+        found(&dir, spoiled, check);
+    };
+    let write = |path: std::path::PathBuf, text: &str| fs::write(path, text).expect("written");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("bound").to_string();
+    spoil("a wrong key", "configuration", &|dir| dir.edit_config(|config| config["lisen"] = json!(1)));
+    spoil("no configuration", "configuration", &|dir| fs::remove_file(dir.state.config()).expect("ours"));
+    spoil("a configuration for all to read", "configuration", &|dir| {
+        fs::set_permissions(dir.state.config(), fs::Permissions::from_mode(0o644)).expect("ours");
+    });
+    spoil("no UTF-8", "configuration", &|dir| dir.write_config(b"{ \"gateway\": \xff }"));
+    spoil("a stamp of later", "version", &|dir| write(dir.state.stamp(), r#"{"layout":7,"version":"9.0.0"}"#));
+    spoil("a stamp that is none", "version", &|dir| write(dir.state.stamp(), "no stamp"));
+    spoil("a port that is taken", "hub port", &|dir| {
+        dir.edit_config(|config| config["hub"]["listen"] = json!(address))
+    });
+    spoil("todos that are none", "todos", &|dir| write(dir.state.todos(), "{"));
+    spoil("a torn log", "event log", &|dir| {
+        let log = fs::read_to_string(dir.state.event_log()).expect("there");
+        write(dir.state.event_log(), log.trim_end());
+    });
+    spoil("a task that is none", "task files", &|dir| {
+        let folder = dir.state.path().join("workspace-eden/tasks");
+        fs::create_dir_all(folder.join("task_x.md")).expect("made");
+    });
+    spoil("nobody who asks people", "questions to people", &|dir| {
+        dir.edit_config(|config| config["agents"] = json!({ "list": [{ "id": "eden", "role": "agent" }] }));
+    });
+    spoil("a gateway that was killed", "gateway", &|dir| drop(Binary::serve(dir).kill()));
+    // Of a component that does not load the gateway tells, while it serves.
+    let dir = TestDir::with_config(|config| config["plugins"]["classifier"] = json!({ "source": "bad.wasm" }));
+    fs::create_dir_all(dir.state.plugins()).expect("made");
+    write(dir.state.plugins().join("bad.wasm"), "none");
+    let serving = Binary::serve(&dir);
+    found(&dir, "a component that is none", "plugins");
+    serving.terminate();
+}
+
+#[test]
 fn the_audit_log_is_closed_by_month_and_forgotten_when_it_is_too_old() {
     // The fifteenth of November 2023, and the months after it.
     const NOVEMBER: u64 = 1_700_000_000_000;

@@ -129,3 +129,42 @@ fn metrics_count_what_happened() {
         assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
     }
 }
+
+#[test]
+fn metrics_have_names_and_units_as_prometheus_wants_them() {
+    let host = TestHost::start();
+    host.request("GET", "/api/health", &[], b"");
+    let text = String::from_utf8(host.request("GET", "/metrics", &[], b"").body.to_vec()).expect("text");
+    let of = |kind: &str| -> std::collections::BTreeMap<String, String> {
+        let lines = text.lines().filter_map(|line| line.strip_prefix(&format!("# {kind} "))?.split_once(' '));
+        lines.map(|(name, said)| (name.to_owned(), said.to_owned())).collect()
+    };
+    let (helps, types, units) = (of("HELP"), of("TYPE"), of("UNIT"));
+    assert!(types.len() > 10, "{text}");
+    for (name, kind) in &types {
+        assert!(helps.get(name).is_some_and(|said| said.len() > 5), "{name} says nothing of itself");
+        let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        assert!(name.chars().all(good) && (name.starts_with("chela_") || name.starts_with("process_")), "{name}");
+        // Base units alone, and at the end.
+        for other in ["_ms", "_milliseconds", "_minutes", "_kb", "_mb", "_percent", "_ns", "_micros"] {
+            assert!(!name.ends_with(other), "{name}: seconds and bytes are what is told");
+        }
+        assert!(units.get(name).is_none_or(|unit| name.ends_with(&format!("_{unit}"))), "{name}: {units:?}");
+        assert!(["counter", "gauge", "histogram", "info"].contains(&kind.as_str()), "{name}: {kind}");
+    }
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split(['{', ' ']).next().expect("a name");
+        // The longest name that fits is its own.
+        let fits = types.iter().filter(|(family, _)| name == *family || name.starts_with(&format!("{family}_")));
+        let (own, kind) = fits.max_by_key(|(family, _)| family.len()).expect("a sample is of a family");
+        let ends: &[&str] = match kind.as_str() {
+            "counter" => &["_total"],
+            "info" => &["_info"],
+            "histogram" => &["_bucket", "_sum", "_count"],
+            _ => &[""],
+        };
+        assert!(ends.iter().any(|end| name == format!("{own}{end}")), "{line} of a {kind}");
+        let value = line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok());
+        assert!(value.is_some_and(|value| value >= 0.0), "{line}");
+    }
+}

@@ -284,11 +284,16 @@ fn the_table_of_pages_and_forms_is_as_it_was_agreed() {
 #[test]
 fn every_page_and_form_asks_who_is_there_and_whether_they_may() {
     const READ: &str = "a-token-that-may-read";
+    const WRITE: &str = "a-token-that-may-write";
     let host = TestHost::start_with(|config| {
-        config["gateway"]["auth"]["tokens"] = json!({ "reader": { "token": READ, "scope": "operator.read" } });
+        config["gateway"]["auth"]["tokens"] = json!({
+            "reader": { "token": READ, "scope": "operator.read" },
+            "writer": { "token": WRITE, "scope": "operator.write" },
+        });
     });
     host.get("/api/stats");
-    let knocks = [None, Some("a-token-of-somebody-else".to_owned()), Some(READ.to_owned()), Some(host.token.clone())];
+    let tokens = [None, Some("a-token-of-somebody-else"), Some(READ), Some(WRITE), Some(host.token.as_str())];
+    let knocks = tokens.map(|token| token.map(str::to_owned));
     for route in only_of_the_hub() {
         let statuses = knocks.clone().map(|token| {
             let client = Client::new(host.address(Port::Hub), token);
@@ -298,9 +303,12 @@ fn every_page_and_form_asks_who_is_there_and_whether_they_may() {
         let allowed = |status: u16| [200, 303, 400, 404, 409].contains(&status);
         let good = match route.access {
             Access::Page(Scope::Read) => statuses[..2] == [303, 401] && statuses[2..].iter().all(|one| allowed(*one)),
-            Access::Page(_) => statuses[..3] == [303, 401, 403] && allowed(statuses[3]),
+            Access::Page(Scope::Write) => {
+                statuses[..3] == [303, 401, 403] && statuses[3..].iter().all(|one| allowed(*one))
+            }
+            Access::Page(Scope::Admin) => statuses[..4] == [303, 401, 403, 403] && allowed(statuses[4]),
             Access::Open => statuses.iter().all(|one| *one == 401 || allowed(*one)),
-            _ => statuses == [401, 401, 400, 400],
+            _ => statuses == [401, 401, 400, 400, 400],
         };
         assert!(good, "{} {}: {statuses:?}", route.method, route.path);
         for port in [Port::Gateway, Port::Monitor] {

@@ -36,6 +36,12 @@ pub fn cargo() -> Command {
     command
 }
 
+pub fn git() -> Command {
+    let mut command = Command::new("git");
+    command.current_dir(root());
+    command
+}
+
 /// Runs a command to its end; an error names it.
 pub fn succeed(command: &mut Command) -> Result<()> {
     let line = shown(command);

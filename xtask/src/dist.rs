@@ -14,6 +14,10 @@ use serde_json::json;
 
 use crate::cargo::{Profile, build_host, printed, root, succeed, target};
 
+/// What a release brings as files: every plugin but the one that only `chela doctor` asks.
+const COMPONENTS: [&str; 8] =
+    ["continuation", "discord", "rules", "script", "slack", "stop-guard", "telegram", "webhook"];
+
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Of the binary of `cargo build`, to try the way there
@@ -22,6 +26,19 @@ pub struct Arguments {
     /// Of a binary that is there already
     #[arg(long, value_name = "FILE", conflicts_with = "debug")]
     binary: Option<PathBuf>,
+    /// Where to; a directory that is not there yet, or empty [default: target/dist, cleared first]
+    #[arg(long, value_name = "DIR")]
+    into: Option<PathBuf>,
+    /// Pack for speed, not for size: to look at, not to hand out
+    #[arg(long)]
+    quick: bool,
+}
+
+impl Arguments {
+    /// Whether anything is built first; a binary that is there has its components beside it.
+    pub fn builds(&self) -> bool {
+        self.binary.is_none()
+    }
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -32,21 +49,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let version = version(&binary)?;
     let release = Release { name: format!("chela-{version}-{}-linux", std::env::consts::ARCH), version };
-    let dist = target().join("dist");
-    // What an earlier one left must not be shipped with this one.
-    match fs::remove_dir_all(&dist) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).context("cannot clear dist"),
-        _ => {}
-    }
+    let dist = place(arguments)?;
     let folder = dist.join(&release.name);
     fill(&folder, &binary)?;
     let bill = sbom::bill(&release.version)?;
     fs::write(folder.join("sbom.cdx.json"), serde_json::to_string_pretty(&bill)?)?;
     let archive = dist.join(format!("{}.tar.gz", release.name));
     let mut pack = Command::new("tar");
-    pack.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "-czf"]).arg(&archive);
+    pack.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "-cf"]).arg(&archive);
+    pack.args(["-I", if arguments.quick { "gzip -1n" } else { "gzip -9n" }]);
     succeed(pack.arg("-C").arg(&dist).arg(&release.name))?;
-    let package = deb::build(&dist, &folder, &release.version)?;
+    let package = deb::build(&dist, &folder, &release.version, arguments.quick)?;
     let bill_beside = dist.join(format!("{}.cdx.json", release.name));
     fs::copy(folder.join("sbom.cdx.json"), &bill_beside)?;
     let mut made = vec![archive, bill_beside];
@@ -56,6 +69,22 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     print!("{sums}");
     println!("in {}", dist.display());
     Ok(())
+}
+
+/// The directory that the release goes to, with nothing in it: what an earlier one left must not be shipped with this one.
+fn place(arguments: &Arguments) -> Result<PathBuf> {
+    let Some(into) = &arguments.into else {
+        let dist = target().join("dist");
+        return match fs::remove_dir_all(&dist) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context("cannot clear dist"),
+            _ => Ok(dist),
+        };
+    };
+    fs::create_dir_all(into).with_context(|| format!("cannot make {}", into.display()))?;
+    if fs::read_dir(into)?.next().is_some() {
+        bail!("{} is not empty; name another, or clear it", into.display());
+    }
+    fs::canonicalize(into).context("it was just made")
 }
 
 struct Release {
@@ -81,9 +110,9 @@ fn fill(folder: &Path, binary: &Path) -> Result<()> {
     if crate::cargo::is_on_path("strip") {
         succeed(Command::new("strip").arg(&own))?;
     }
-    // The default components, as files and compiled for this very binary.
+    // The default components and the adapters of chat networks as files; those that the binary carries also compiled for this very binary.
     let components = target().join("components");
-    for name in ["rules", "stop-guard", "continuation", "script", "discord"] {
+    for name in COMPONENTS {
         let file = format!("{name}.wasm");
         fs::copy(components.join(&file), folder.join("components").join(&file))
             .with_context(|| format!("{file} is not built; run `cargo xtask build`"))?;

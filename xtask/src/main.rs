@@ -141,7 +141,9 @@ fn run(arguments: Arguments) -> Result<()> {
             soak::run(&given)
         }
         Task::Dist(given) => {
-            guests::build(arguments.guests, Set::Shipped)?;
+            if given.builds() {
+                guests::build(arguments.guests, Set::Shipped)?;
+            }
             dist::run(&given)
         }
         Task::Fuzz { area, minutes, from } => {

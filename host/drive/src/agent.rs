@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::counts::Counts;
+use crate::poll::come;
 use crate::rules::Rules;
 use crate::step::{Facts, Layer, Send};
 use crate::why::Why;
@@ -99,10 +100,10 @@ impl Agent {
     }
 
     /// From when on a poll asks about the task in progress; none while something else stands in the way.
-    pub fn polled_from(&self, task: &Facts, rules: &Rules) -> Option<u64> {
+    pub fn polled_from(&self, task: &Facts, rules: &Rules, now: u64) -> Option<u64> {
         let counts = self.counts.get(&task.id);
         let stopped = counts.is_some_and(|counts| counts.held || counts.stopped.is_some());
-        let idle = self.active_at.max(self.begun_at).max(task.activity_at).saturating_add(rules.idle_ms);
+        let idle = self.active_at.max(self.begun_at).max(come(task.activity_at, now)).saturating_add(rules.idle_ms);
         let rests = counts.map_or(0, |counts| counts.resting_until);
         (rules.enabled && self.aborted.is_none() && self.questions == 0 && !stopped).then_some(idle.max(rests))
     }

@@ -74,6 +74,17 @@ impl Counts {
         *self = Self { sent: self.sent, mark: self.mark, untold: self.untold, ..Self::default() };
     }
 
+    /// Times that have not come tell that the clock was set back while nobody served: what waits for them would wait for nothing.
+    pub(crate) fn set_back(&mut self, now: u64) {
+        let ahead = |at: Option<u64>| at.is_some_and(|at| at > now);
+        if ahead(self.continued_at) || ahead(self.zombie_at) || self.requested_at > now {
+            self.resting_until = 0;
+            self.requested_at = self.requested_at.min(now);
+            self.continued_at = self.continued_at.map(|at| at.min(now));
+            self.zombie_at = self.zombie_at.map(|at| at.min(now));
+        }
+    }
+
     /// One more prompt.
     pub(crate) fn continued(&self, layer: Layer, now: u64) -> Self {
         let (day, today) = (now / DAY_MS, self.today_at(now));

@@ -10,7 +10,11 @@ impl Step<'_> {
     pub(crate) fn begun(&mut self, begun: &Begun) {
         let Begun { look, has_run, last_run_at, order, spoke } = begun;
         self.agent.begun_at = self.now;
-        self.agent.active_at = self.agent.active_at.max(*last_run_at);
+        // What is from a time that has not come was written before somebody set the clock back.
+        self.agent.active_at = self.agent.active_at.max((*last_run_at).min(self.now));
+        for counts in self.agent.counts.values_mut() {
+            counts.set_back(self.now);
+        }
         // The count may have begun anew meanwhile.
         self.agent.aborted = self.agent.aborted.map(|since| since.min(*order));
         self.agent.aborted = self.agent.aborted.filter(|since| spoke.is_none_or(|spoke| spoke <= *since));

@@ -134,7 +134,7 @@ impl Step<'_> {
     }
 
     fn is_idle(&self, activity_at: u64) -> bool {
-        let last = self.agent.active_at.max(self.agent.begun_at).max(activity_at);
+        let last = self.agent.active_at.max(self.agent.begun_at).max(come(activity_at, self.now));
         self.now.saturating_sub(last) >= self.rules.idle_ms
     }
 
@@ -147,7 +147,7 @@ impl Step<'_> {
             return;
         }
         let (since, wait) = match counts.map_or(0, |counts| counts.requested_at) {
-            0 => (blocked.activity_at, rules.idle_ms),
+            0 => (come(blocked.activity_at, now), rules.idle_ms),
             at => (at, rules.unblock_ms),
         };
         if now.saturating_sub(since) < wait {
@@ -161,4 +161,9 @@ impl Step<'_> {
         };
         self.effects.push(Effect::Unblock { task: blocked.id.clone(), stage });
     }
+}
+
+/// A time that has not come was written before somebody set the clock back: it says nothing about how long ago something was.
+pub(crate) fn come(at: u64, now: u64) -> u64 {
+    if at <= now { at } else { 0 }
 }

@@ -417,3 +417,19 @@ fn a_restart_arms_as_if_a_run_had_just_ended_and_keeps_what_was_counted() {
     fresh.give(Input::Begun(begun));
     assert_eq!(fresh.armed(), None, "an agent that never ran has not stopped");
 }
+
+#[test]
+fn a_clock_that_was_set_back_while_nobody_served_holds_nothing_up() {
+    let mut bench = Bench::new();
+    bench.run();
+    bench.due();
+    bench.send();
+    bench.agent = Agent::kept(bench.agent.counts.clone(), None);
+    bench.now -= 24 * 60 * MINUTE;
+    let last_run_at = START + MINUTE;
+    let begun = Begun { look: bench.look.clone(), last_run_at, ..Begun::default() };
+    bench.give(Input::Begun(begun));
+    bench.now += 3 * MINUTE;
+    assert_eq!(Bench::asks(&bench.poll()), Some(Layer::Polling), "idle since the start, whatever the file says");
+    assert_eq!(bench.agent.counts("task_1").and_then(|counts| counts.continued_at), Some(bench.now - 3 * MINUTE));
+}

@@ -12,7 +12,7 @@ mod words;
 pub use chain::{Chain, Limits, Refused, Used};
 pub use create::{New, again, create};
 pub use job::{Announce, AnnounceState, Announced, Attempt, Delivery, DeliveryState, Job, Kind, Phase, Place, Status};
-pub use step::{Effect, Input, Message, Next, WaitStatus, step};
+pub use step::{BACKOFF_MS_MAX, Effect, Input, Message, Next, WaitStatus, step};
 pub use tell::{Happened, What, late};
 pub use words::{Language, agent_of, is_subagent};
 

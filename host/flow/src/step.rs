@@ -10,7 +10,7 @@ use crate::words;
 const REPLY_CHARS_MAX: usize = 16_000;
 const ERROR_CHARS_MAX: usize = 1_000;
 /// The longest wait between two tries.
-const BACKOFF_MS_MAX: u64 = 300_000;
+pub const BACKOFF_MS_MAX: u64 = 300_000;
 
 /// How the wait for a run has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

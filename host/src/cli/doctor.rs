@@ -192,7 +192,13 @@ fn configuration(settings: &Result<Settings, settings::Error>) -> Vec<Finding> {
             let said = error.problems().first().map(ToString::to_string).unwrap_or_default();
             vec![Finding::warning(CHECK, said, "good if the gateway has what this command has not")]
         }
-        Err(error) => vec![Finding::wrong(CHECK, error.to_string(), "")],
+        Err(settings::Error::Missing { .. }) => {
+            vec![Finding::wrong(CHECK, "there is no chela.json", "`chela init` or `chela serve` writes one")]
+        }
+        Err(error) => {
+            let remedy = "put it right, then `chela config check`";
+            vec![Finding::wrong(CHECK, error.to_string(), remedy)]
+        }
     }
 }
 

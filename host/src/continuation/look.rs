@@ -52,7 +52,7 @@ impl Shared {
         Begun {
             look: self.look_in(agent, around),
             has_run: ends.contains_key(agent),
-            last_run_at: ends.get(agent).map_or(0, |at| at.0),
+            last_run_at: ends.get(agent).map_or(0, |at| self.options.clock.steady_of(*at).0),
             order: self.options.sessions.order(),
             spoke: around.occupied.get(agent).and_then(|occupied| occupied.person),
         }
@@ -95,7 +95,8 @@ impl Shared {
 
     /// A time that cannot be read is now: it is nobody's fault, and no sign of death.
     fn activity(&self, view: &View) -> u64 {
-        Timestamp::parse(&view.task.last_activity).map_or_else(|| self.now(), |at| at.0)
+        let clock = &self.options.clock;
+        Timestamp::parse(&view.task.last_activity).map_or_else(|| self.now(), |at| clock.steady_of(at).0)
     }
 }
 

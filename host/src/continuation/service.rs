@@ -106,7 +106,7 @@ impl Service {
                 let end = End {
                     run: run.to_string(),
                     by: by_of(by),
-                    at: ended.at.0,
+                    at: shared.options.clock.steady_of(ended.at).0,
                     outcome: outcome_of(&ended),
                     tokens: tokens_of(&ended),
                     acted,

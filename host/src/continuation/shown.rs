@@ -11,16 +11,18 @@ impl Handle {
         let shared = &self.0;
         let (rules, look) = (shared.rules(), shared.look(agent));
         let every = poll_every_ms(&shared.options.settings.current().config.continuation);
+        let wall = |steady: u64| shared.options.clock.wall_of(steady);
         let state = shared.state();
         let Some(known) = state.agents.get(agent) else {
             return json!({ "enabled": rules.enabled, "aborted": false, "busy": false, "next": null, "counters": null, "last": null });
         };
         let polled = || {
-            let from = known.polled_from(look.task.as_ref()?, &rules)?;
+            let from = known.polled_from(look.task.as_ref()?, &rules, shared.now())?;
             let further = from.saturating_sub(state.poll_at).div_ceil(every).saturating_mul(every);
-            Some(json!({ "layer": "polling", "at": state.poll_at.saturating_add(further) }))
+            Some(json!({ "layer": "polling", "at": wall(state.poll_at.saturating_add(further)) }))
         };
-        let next = known.timer().map(|timer| json!({ "layer": timer.layer.as_str(), "at": timer.due })).or_else(polled);
+        let timed = known.timer().map(|timer| json!({ "layer": timer.layer.as_str(), "at": wall(timer.due) }));
+        let next = timed.or_else(polled);
         let counts = look.task.as_ref().and_then(|task| known.counts(&task.id));
         let counters = counts.map(|counts| {
             json!({
@@ -32,7 +34,7 @@ impl Handle {
         });
         let last = known.last().map(|last| {
             json!({
-                "taskId": last.task, "layer": last.layer.as_str(), "at": last.at, "action": last.what, "reason": last.why,
+                "taskId": last.task, "layer": last.layer.as_str(), "at": wall(last.at), "action": last.what, "reason": last.why,
             })
         });
         json!({

@@ -63,7 +63,7 @@ impl Shared {
 
     pub(super) fn tell_backoff(&self, agent: &AgentId, task: &str, layer: Layer, ms: u64, reason: &str) {
         let view = self.options.tasks.open_for(agent, task);
-        let until = self.now().saturating_add(ms);
+        let until = self.options.clock.now().0.saturating_add(ms);
         let more = json!({ "layer": layer.as_str(), "backoffMs": ms, "until": until, "reason": reason });
         let facts = Self::told(view.as_deref(), task, more);
         self.emit(Event::of(agent.as_ref(), Kind::ContinuationBackoff, self.options.clock.now(), facts));

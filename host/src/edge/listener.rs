@@ -76,12 +76,20 @@ impl Listener {
             held: TaskTracker::new(),
             turned_away: TaskTracker::new(),
         };
+        let mut refused = false;
         while let Some(accepted) = server.stop.run_until_cancelled(self.socket.accept()).await {
             match accepted {
-                Ok((stream, client)) => server.take(stream, client),
+                Ok((stream, client)) => {
+                    if std::mem::take(&mut refused) {
+                        tracing::info!(listener = self.port.as_str(), "connections are accepted again");
+                    }
+                    server.take(stream, client);
+                }
                 Err(error) => {
-                    // Out of descriptors, most likely: give others the time to close some.
-                    tracing::warn!(%error, listener = self.port.as_str(), "cannot accept a connection");
+                    // Out of descriptors, most likely: give others the time to close some. Said once, since it may last.
+                    if !std::mem::replace(&mut refused, true) {
+                        tracing::warn!(%error, listener = self.port.as_str(), "cannot accept a connection; those that come wait");
+                    }
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }

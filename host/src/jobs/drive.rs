@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use chela_flow::{Announce, Announced, DeliveryState, Effect, Input, Job, Kind, Message, Next, WaitStatus, What, step};
+use chela_flow::{
+    Announce, Announced, BACKOFF_MS_MAX, DeliveryState, Effect, Input, Job, Kind, Message, Next, WaitStatus, What, step,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::house::Ticket;
@@ -431,7 +433,8 @@ fn records(
 async fn next_input(shared: &Shared, job: &Job) -> Option<Input> {
     let clock = &shared.options.clock;
     if let Some(at) = job.next_try_at {
-        clock.sleep(Duration::from_millis(at.saturating_sub(clock.now().0))).await;
+        // Never longer than any wait is: the clock may have been set back since.
+        clock.sleep(Duration::from_millis(at.saturating_sub(clock.now().0).min(BACKOFF_MS_MAX))).await;
         return Some(Input::Due);
     }
     let Some(delivery) = job.current().filter(|delivery| delivery.state != DeliveryState::Waiting) else {
@@ -466,8 +469,8 @@ async fn next_input(shared: &Shared, job: &Job) -> Option<Input> {
         // A sub-agent takes as long as its run may.
         Kind::Spawn => Duration::MAX,
         Kind::Send | Kind::AutoRoute => {
-            let until = started.0.saturating_add(shared.rules().wait_ms);
-            Duration::from_millis(until.saturating_sub(clock.now().0))
+            let waited = clock.steady().0.saturating_sub(clock.steady_of(started).0);
+            Duration::from_millis(shared.rules().wait_ms.saturating_sub(waited))
         }
     };
     let ended = |progress: &Progress| matches!(progress, Progress::Ended(_) | Progress::Lost);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -22,6 +23,9 @@ const CONTEXT_ROWS_MAX: usize = 2_000;
 const DAY_MS: u64 = 86_400_000;
 /// A chain that was not heard of for so long has ended by its age.
 const CHAIN_MS: u64 = 8 * DAY_MS;
+/// How often, and how long apart, a file handle is waited for: a minute.
+const HANDLE_TRIES: u32 = 600;
+const HANDLE_AGAIN: Duration = Duration::from_millis(100);
 /// Results that are kept for one session.
 const PAST_OF_SESSION_MAX: usize = 100_000;
 
@@ -247,13 +251,20 @@ pub(super) async fn rows_of_run(
     .await
 }
 
+/// Reads or moves a transcript. Where there is no file handle left it waits for one: what was accepted must not fail for a flood of others.
 async fn blocking<T: Send + 'static>(
     path: PathBuf,
-    read: impl FnOnce(&std::path::Path) -> std::io::Result<T> + Send + 'static,
+    read: impl Fn(&std::path::Path) -> std::io::Result<T> + Send + Sync + 'static,
 ) -> Result<T, Error> {
-    let (at, shown) = (path.clone(), path);
-    let done = tokio::task::spawn_blocking(move || read(&at)).await;
-    done.map_err(|_| Error::Stopping)?.map_err(|cause| Error::Transcript { path: shown, cause })
+    let read = Arc::new(read);
+    for _ in 0..HANDLE_TRIES {
+        let (at, read) = (path.clone(), read.clone());
+        match tokio::task::spawn_blocking(move || read(&at)).await.map_err(|_| Error::Stopping)? {
+            Err(error) if transcript::is_out_of_handles(&error) => tokio::time::sleep(HANDLE_AGAIN).await,
+            done => return done.map_err(|cause| Error::Transcript { path, cause }),
+        }
+    }
+    Err(Error::Transcript { path, cause: rustix::io::Errno::MFILE.into() })
 }
 
 /// What an operator may change of a session; `Some(None)` takes it back.
@@ -362,7 +373,7 @@ impl Handle {
             .await?;
         let path = self.0.transcript(key, &session.id);
         let row = rows::reset(now, &id::fresh(now).to_string());
-        let appended = self.0.writer.append(path.clone(), vec![row]).await;
+        let appended = self.0.writer.append(path.clone(), vec![row], false).await;
         appended.map_err(|cause| Error::Transcript { path, cause })?;
         // No journal has this row, so it is brought to the disk before anybody relies on it.
         self.0.writer.ask(Work::Flush).await;
@@ -397,7 +408,7 @@ impl Handle {
             if let Some(parent) = archived.parent() {
                 chela_storage::make_private_dir(parent)?;
             }
-            std::fs::rename(path, &archived).map(|()| Some(archived))
+            std::fs::rename(path, &archived).map(|()| Some(archived.clone()))
         })
         .await?;
         self.tell_session(key, "delete", None);

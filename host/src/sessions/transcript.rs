@@ -1,5 +1,6 @@
 //! Transcripts: one file a session, one JSON object a line, only ever appended to. One thread writes them all, another flushes them.
-//! Keeps true: a row is written once and whole; what a crash tore is cut off, since the journal still has it.
+//! Keeps true: a row is written once and whole; what a crash tore is cut off, since the journal still has it. The last rows of a run that a
+//! file does not take are written as soon as it takes them, before any others.
 
 mod disk;
 
@@ -22,6 +23,8 @@ const QUEUE_MAX: usize = 4_096;
 const OPEN_MAX: usize = 256;
 /// Rows are flushed to the disk after this; until then the journal has them too.
 pub(super) const FLUSH_EVERY: Duration = Duration::from_secs(2);
+/// Last rows of runs that wait for their files; what is past this waits for the next start.
+const OWED_MAX: usize = 10_000;
 /// Reading backwards goes in steps of this.
 const STEP_BYTES: u64 = 64 * 1024;
 /// A line past this is not ours.
@@ -32,7 +35,9 @@ pub(super) enum Work {
     Append {
         path: PathBuf,
         rows: Vec<Value>,
-        told: Option<oneshot::Sender<io::Result<Vec<Value>>>>,
+        /// Nobody will ask for these again.
+        last: bool,
+        told: oneshot::Sender<io::Result<Vec<Value>>>,
     },
     /// Once what was appended is on the disk, this run needs its steps no more.
     Ended {
@@ -61,7 +66,8 @@ impl Writer {
     pub(super) fn start(settle: impl FnMut(Vec<(super::record::Run, u32)>) + Send + 'static) -> io::Result<Self> {
         let (sender, work) = mpsc::channel(QUEUE_MAX);
         let disk = Disk::start(settle)?;
-        let thread = Thread { files: Files::default(), disk, refused: HashSet::new(), ended: Vec::new() };
+        let thread =
+            Thread { files: Files::default(), disk, refused: HashSet::new(), owed: HashMap::new(), ended: Vec::new() };
         std::thread::Builder::new().name("chela-transcripts".into()).spawn(move || thread.run(work))?;
         Ok(Self(sender))
     }
@@ -72,10 +78,10 @@ impl Writer {
         }
     }
 
-    /// Appends and gives back the rows with their numbers.
-    pub(super) async fn append(&self, path: PathBuf, rows: Vec<Value>) -> io::Result<Vec<Value>> {
+    /// Appends and gives back the rows with their numbers. `last`: what fails now is the thread's to write later.
+    pub(super) async fn append(&self, path: PathBuf, rows: Vec<Value>, last: bool) -> io::Result<Vec<Value>> {
         let (told, appended) = oneshot::channel();
-        self.ask(Work::Append { path, rows, told: Some(told) }).await;
+        self.ask(Work::Append { path, rows, last, told }).await;
         appended.await.unwrap_or_else(|_| Err(io::Error::other("the thread of transcripts has died")))
     }
 
@@ -114,15 +120,15 @@ struct Files {
 }
 
 impl Files {
-    fn append(&mut self, path: &Path, rows: Vec<Value>) -> io::Result<Vec<Value>> {
+    /// Gives each row its number and writes it.
+    fn append(&mut self, path: &Path, rows: &mut [Value]) -> io::Result<()> {
         let open = self.opened(path)?;
-        let (mut text, mut seq, mut numbered) = (Vec::new(), open.seq, Vec::with_capacity(rows.len()));
-        for mut row in rows {
+        let (mut text, mut seq) = (Vec::new(), open.seq);
+        for row in rows {
             seq += 1;
             row["__openclaw"]["seq"] = json!(seq);
             serde_json::to_writer(&mut text, &row)?;
             text.push(b'\n');
-            numbered.push(row);
         }
         let before = open.file.stream_position()?;
         if let Err(error) = open.file.write_all(&text) {
@@ -133,7 +139,7 @@ impl Files {
         }
         open.seq = seq;
         self.dirty.insert(path.to_owned());
-        Ok(numbered)
+        Ok(())
     }
 
     fn opened(&mut self, path: &Path) -> io::Result<&mut Open> {
@@ -156,8 +162,10 @@ impl Files {
 struct Thread {
     files: Files,
     disk: Disk,
-    /// Files that did not take a row, or did not bring it to the disk: what they lack stays in the journal until the next start.
+    /// Files that did not bring a row to the disk: what they lack stays in the journal until the next start.
     refused: HashSet<PathBuf>,
+    /// Last rows of runs that their files did not take, in order.
+    owed: HashMap<PathBuf, Vec<Value>>,
     ended: Vec<Ended>,
 }
 
@@ -165,20 +173,12 @@ impl Thread {
     fn run(mut self, mut work: mpsc::Receiver<Work>) {
         while let Some(work) = work.blocking_recv() {
             match work {
-                Work::Append { path, rows, told } => {
-                    let appended = self.append(&path, rows);
-                    if let Err(error) = &appended {
-                        tracing::error!(%error, path = %path.display(), "a transcript takes no rows; the journal keeps them");
-                        self.refused.insert(path);
-                    }
-                    if let Some(told) = told {
-                        let _ = told.send(appended);
-                    }
-                }
+                Work::Append { path, rows, last, told } => drop(told.send(self.take(path, rows, last))),
                 Work::Ended { run, steps, path } => self.ended.push((*run, steps, path)),
                 Work::Close { path, done } => {
                     self.flush_now();
                     self.files.open.remove(&path);
+                    self.owed.remove(&path);
                     let _ = done.send(());
                 }
                 Work::Barrier(done) => drop(done.send(())),
@@ -194,19 +194,62 @@ impl Thread {
         self.flush_now();
     }
 
-    fn append(&mut self, path: &Path, rows: Vec<Value>) -> io::Result<Vec<Value>> {
+    /// Appends rows behind those that the file still lacks.
+    fn take(&mut self, path: PathBuf, rows: Vec<Value>, last: bool) -> io::Result<Vec<Value>> {
+        let mut all = self.owed.remove(&path).unwrap_or_default();
+        let owed = all.len();
+        all.extend(rows);
+        match self.append(&path, &mut all) {
+            Ok(()) => Ok(all.split_off(owed)),
+            Err(error) => {
+                if owed == 0 {
+                    tracing::error!(%error, path = %path.display(), "a transcript takes no rows; the journal keeps them");
+                }
+                if !last {
+                    all.truncate(owed);
+                }
+                self.owe(path, all);
+                Err(error)
+            }
+        }
+    }
+
+    fn owe(&mut self, path: PathBuf, rows: Vec<Value>) {
+        let all: usize = self.owed.values().map(Vec::len).sum();
+        if all + rows.len() > OWED_MAX {
+            self.refused.insert(path);
+        } else if !rows.is_empty() {
+            self.owed.insert(path, rows);
+        }
+    }
+
+    /// What files did not take before may be taken now.
+    fn pay(&mut self) {
+        for path in self.owed.keys().cloned().collect::<Vec<_>>() {
+            if self.take(path.clone(), Vec::new(), true).is_ok() {
+                tracing::info!(path = %path.display(), "a transcript has the rows that it lacked");
+            }
+        }
+    }
+
+    fn append(&mut self, path: &Path, rows: &mut [Value]) -> io::Result<()> {
         let is_open = self.files.open.contains_key(path);
         if !is_open && self.files.open.len() >= OPEN_MAX && !self.files.close_one() {
             self.flush_now();
             self.files.close_one();
         }
-        self.files.append(path, rows)
+        match self.files.append(path, rows) {
+            // Another file makes room for this one.
+            Err(error) if is_out_of_handles(&error) && self.files.close_one() => self.files.append(path, rows),
+            appended => appended,
+        }
     }
 
     /// Has what was appended brought to the disk, unless that is still going on; then the journal may let go of it.
     fn flush(&mut self) {
         let report = self.disk.report();
         self.hear(report);
+        self.pay();
         if self.disk.is_busy() {
             return;
         }
@@ -221,7 +264,9 @@ impl Thread {
                 }
             }
         }
-        let waits = |path: &PathBuf| self.refused.contains(path) || self.files.dirty.contains(path);
+        let waits = |path: &PathBuf| {
+            self.refused.contains(path) || self.files.dirty.contains(path) || self.owed.contains_key(path)
+        };
         let (kept, ended): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.ended).into_iter().partition(|(_, _, path)| waits(path));
         self.ended = kept;
@@ -246,6 +291,12 @@ impl Thread {
             self.refused.insert(path);
         }
     }
+}
+
+/// The process, or the machine, has no file handle left: one may be free a moment later.
+pub(super) fn is_out_of_handles(error: &io::Error) -> bool {
+    let [of_process, of_machine] = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
+    [of_process, of_machine].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Opens a transcript at its end, which a crash may have torn.
@@ -372,10 +423,10 @@ pub(super) fn there(path: &Path, oldest: Timestamp) -> io::Result<HashSet<String
 }
 
 /// Appends rows and brings them to the disk, before there is a thread for it.
-pub(super) fn append_now(path: &Path, rows: Vec<Value>) -> io::Result<()> {
+pub(super) fn append_now(path: &Path, mut rows: Vec<Value>) -> io::Result<()> {
     let mut files = Files::default();
     if !rows.is_empty() {
-        files.append(path, rows)?;
+        files.append(path, &mut rows)?;
     } else if !path.exists() {
         return Ok(());
     }
@@ -414,13 +465,37 @@ mod tests {
         let temp = tempfile::tempdir().expect("a directory");
         let path = temp.path().join("a/t.jsonl");
         let mut files = Files::default();
-        files.append(&path, vec![json!({ "a": 1 }), json!({ "a": 2 })]).expect("appended");
+        files.append(&path, &mut [json!({ "a": 1 }), json!({ "a": 2 })]).expect("appended");
         drop(files.open.remove(&path));
         let mut torn = OpenOptions::new().append(true).open(&path).expect("there");
         torn.write_all(b"{\"a\":").expect("torn");
-        let rows = files.append(&path, vec![json!({ "a": 3 })]).expect("appended");
+        let mut rows = [json!({ "a": 3 })];
+        files.append(&path, &mut rows).expect("appended");
         assert_eq!(rows[0]["__openclaw"]["seq"], 3);
         let page = tail(&path, None, 9, |_| true).expect("read");
         assert_eq!(page.rows.iter().map(|row| row["a"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(2), Some(3)]);
+    }
+
+    #[test]
+    fn last_rows_that_a_file_does_not_take_are_written_first_when_it_does() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("t.jsonl");
+        let disk = Disk::start(|_| {}).expect("a thread");
+        let mut thread =
+            Thread { files: Files::default(), disk, refused: HashSet::new(), owed: HashMap::new(), ended: Vec::new() };
+        // A directory of its name takes no rows.
+        std::fs::create_dir(&path).expect("made");
+        let row = |n: u64| vec![json!({ "n": n })];
+        assert!(thread.take(path.clone(), row(1), true).is_err());
+        assert!(thread.take(path.clone(), row(2), false).is_err(), "whoever asked for this asks again");
+        assert!(thread.take(path.clone(), row(3), true).is_err());
+        thread.pay();
+        assert_eq!(thread.owed.get(&path).map(Vec::len), Some(2));
+        std::fs::remove_dir(&path).expect("ours");
+        let numbered = thread.take(path.clone(), row(4), false).expect("it takes them now");
+        assert_eq!((numbered.len(), &numbered[0]["__openclaw"]["seq"]), (1, &json!(3)));
+        assert!(thread.owed.is_empty() && thread.refused.is_empty());
+        let page = tail(&path, None, 9, |_| true).expect("read");
+        assert_eq!(page.rows.iter().map(|row| row["n"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(3), Some(4)]);
     }
 }

@@ -221,20 +221,24 @@ impl Turn {
 
     /// Writes the rows of what was done so far; those that are there already are not written again.
     pub async fn show(&mut self) {
+        // What the file does not take now is tried again with the next rows, and is in the journal meanwhile.
+        self.show_more(false).await;
+    }
+
+    async fn show_more(&mut self, last: bool) {
         let all = rows::of_run(&self.live.run, &self.steps);
         let fresh: Vec<Value> = all.into_iter().skip(self.rows).collect();
-        // What the file does not take now is tried again with the next rows, and is in the journal meanwhile.
-        self.rows += self.append(fresh).await;
+        self.rows += self.append(fresh, last).await;
     }
 
     /// Gives how many rows were written.
-    async fn append(&self, fresh: Vec<Value>) -> usize {
+    async fn append(&self, fresh: Vec<Value>, last: bool) -> usize {
         if fresh.is_empty() {
             return 0;
         }
         let shared = self.shared();
         let path = shared.transcript(&self.live.key, &self.live.run.accepted.session_id);
-        let Ok(numbered) = shared.writer.append(path, fresh).await else { return 0 };
+        let Ok(numbered) = shared.writer.append(path, fresh, last).await else { return 0 };
         for row in &numbered {
             let payload = json!({
                 "sessionKey": self.live.key.to_string(), "agentId": self.live.key.agent, "runId": self.id(),
@@ -350,7 +354,7 @@ impl Turn {
             }
         };
         self.steps.extend(steps);
-        self.show().await;
+        self.show_more(true).await;
         let path = shared.transcript(&self.live.key, &run.accepted.session_id);
         let count = u32::try_from(self.steps.len()).unwrap_or(u32::MAX);
         shared.writer.ask(Work::Ended { run: Box::new(run), steps: count, path }).await;

@@ -9,11 +9,14 @@ use anyhow::{Context, Result};
 
 use crate::cargo::{is_on_path, printed, succeed};
 
+/// Who answers for it, as Debian wants that written.
+const MAINTAINER: &str = "The Chela authors <maintainers@chela.invalid>";
+
 /// After files are there: systemd is told, and a service that ran goes on with the new version. A first installation starts nothing: the
-/// operator looks at the configuration first.
+/// operator looks at the configuration first. Nothing is asked of a systemd that does not run, nor of another root's.
 const POSTINST: &str = r#"#!/bin/sh
 set -e
-if [ "$1" = configure ] && [ -d /run/systemd/system ]; then
+if [ "$1" = configure ] && [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
     systemctl daemon-reload || true
     if [ -n "$2" ]; then
         systemctl try-restart chela.service || true
@@ -24,24 +27,25 @@ fi
 /// Before files go: the service stops, and drains; an upgrade restarts it afterwards instead.
 const PRERM: &str = r#"#!/bin/sh
 set -e
-if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+if [ "$1" = remove ] && [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
     systemctl disable --now chela.service || true
 fi
 "#;
 
-/// After files are gone. The state stays until the package is purged, and what was purged is said.
+/// After files are gone. The state stays until the package is purged.
 const POSTRM: &str = r#"#!/bin/sh
 set -e
-if [ -d /run/systemd/system ]; then
+if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
     systemctl daemon-reload || true
 fi
 if [ "$1" = purge ]; then
-    rm -rf /var/lib/chela /var/lib/private/chela
+    rm -rf "$DPKG_ROOT/var/lib/chela" "$DPKG_ROOT/var/lib/private/chela"
+    rm -f "$DPKG_ROOT/etc/systemd/system/multi-user.target.wants/chela.service"
 fi
 "#;
 
 /// None where this machine has no `dpkg-deb`.
-pub fn build(dist: &Path, folder: &Path, version: &str) -> Result<Option<PathBuf>> {
+pub fn build(dist: &Path, folder: &Path, version: &str, quick: bool) -> Result<Option<PathBuf>> {
     if !is_on_path("dpkg-deb") {
         eprintln!("xtask: dpkg-deb is not here; no Debian package is made");
         return Ok(None);
@@ -77,19 +81,87 @@ pub fn build(dist: &Path, folder: &Path, version: &str) -> Result<Option<PathBuf
     for name in ["README.md", "CHANGELOG.md", "SECURITY.md", "chela.json", "sbom.cdx.json"] {
         put(name, &format!("usr/share/doc/chela/{name}"), 0o644)?;
     }
-    put("LICENSE", "usr/share/doc/chela/copyright", 0o644)?;
+    fs::write(folder.join("copyright"), copyright(folder)?)?;
+    put("copyright", "usr/share/doc/chela/copyright", 0o644)?;
+    fs::write(folder.join("changelog"), changelog(version)?)?;
+    put("changelog", "usr/share/doc/chela/changelog", 0o644)?;
+    pack(&tree.join("usr/share/doc/chela/changelog"))?;
+    for name in ["copyright", "changelog"] {
+        fs::remove_file(folder.join(name))?;
+    }
     for entry in fs::read_dir(folder.join("man/man1"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         put(&format!("man/man1/{name}"), &format!("usr/share/man/man1/{name}"), 0o644)?;
-        succeed(Command::new("gzip").args(["-9n"]).arg(tree.join("usr/share/man/man1").join(&name)))?;
+        pack(&tree.join("usr/share/man/man1").join(&name))?;
     }
+    open_to_all(&tree.join("usr"))?;
     control(&tree, version, arch)?;
     let package = dist.join(format!("chela_{version}_{arch}.deb"));
-    let mut pack = Command::new("dpkg-deb");
-    pack.args(["--root-owner-group", "--build"]).arg(&tree).arg(&package).stdout(std::process::Stdio::null());
-    succeed(&mut pack)?;
+    let mut build = Command::new("dpkg-deb");
+    build.args(if quick { ["-Zgzip", "-z1"] } else { ["-Zxz", "-z6"] });
+    build.args(["--root-owner-group", "--build"]).arg(&tree).arg(&package).stdout(std::process::Stdio::null());
+    succeed(&mut build)?;
     fs::remove_dir_all(&tree)?;
     Ok(Some(package))
+}
+
+fn pack(file: &Path) -> Result<()> {
+    succeed(Command::new("gzip").arg("-9n").arg(file))
+}
+
+/// Directories that everybody may enter, whatever the rights of whoever packs.
+fn open_to_all(folder: &Path) -> Result<()> {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_to_all(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Debian's own account of the licence, with the licence behind it.
+fn copyright(folder: &Path) -> Result<String> {
+    let licence = fs::read_to_string(folder.join("LICENSE")).context("LICENSE is missing")?;
+    let head = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: chela\n";
+    let comment = "Comment: The licences of the crates in the binary are in sbom.cdx.json.\n";
+    let body: String = licence.trim_end().lines().fold(String::new(), |text, line| {
+        text + &if line.trim().is_empty() { " .\n".into() } else { format!(" {line}\n") }
+    });
+    Ok(format!("{head}{comment}\nFiles: *\nCopyright: The Chela authors\nLicense: Apache-2.0\n{body}"))
+}
+
+/// One entry, of the day of the last commit: the same sources give the same package.
+fn changelog(version: &str) -> Result<String> {
+    let day = printed(crate::cargo::git().args(["log", "-1", "--format=%aD"])).map(|day| day.trim().to_owned());
+    let day = match day.filter(|day| !day.is_empty()) {
+        Some(day) => day,
+        None => printed(Command::new("date").arg("-R")).context("cannot run date")?.trim().to_owned(),
+    };
+    let told = "  * See CHANGELOG.md beside this file.";
+    Ok(format!("chela ({version}) unstable; urgency=medium\n\n{told}\n\n -- {MAINTAINER}  {day}\n"))
+}
+
+/// The packages that the binary needs to start, from what it says itself.
+fn depends(binary: &Path) -> Result<String> {
+    let bytes = fs::read(binary)?;
+    let mark = b"GLIBC_2.";
+    let minor = |at: usize| {
+        let digits: Vec<u8> = bytes[at + mark.len()..].iter().copied().take_while(u8::is_ascii_digit).collect();
+        String::from_utf8(digits).ok()?.parse::<u32>().ok()
+    };
+    let found = bytes.windows(mark.len()).enumerate().filter(|(_, window)| window == mark);
+    let newest = found.filter_map(|(at, _)| minor(at)).max().context("the binary names no version of the C library")?;
+    let gcc = bytes.windows(11).any(|window| window == b"libgcc_s.so");
+    let gcc = if gcc { ", libgcc-s1" } else { "" };
+    Ok(format!("libc6 (>= 2.{newest}){gcc}, ca-certificates"))
+}
+
+/// The sum of every file, for `dpkg --verify`.
+fn md5sums(tree: &Path) -> Result<String> {
+    let find = "find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum";
+    printed(Command::new("sh").args(["-c", find]).current_dir(tree)).context("cannot run md5sum")
 }
 
 fn control(tree: &Path, version: &str, arch: &str) -> Result<()> {
@@ -98,13 +170,18 @@ fn control(tree: &Path, version: &str, arch: &str) -> Result<()> {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
     let kilobytes = printed(Command::new("du").args(["-sk", "--apparent-size"]).arg(tree.join("usr")));
     let kilobytes = kilobytes.and_then(|said| said.split_whitespace().next().map(str::to_owned)).unwrap_or_default();
+    let depends = depends(&tree.join("usr/lib/chela/chela"))?;
     let text = format!(
-        "Package: chela\nVersion: {version}\nArchitecture: {arch}\nMaintainer: The Chela authors <maintainers@chela.invalid>\nInstalled-Size: {kilobytes}\n\
-         Depends: libc6 (>= 2.34), ca-certificates\nSuggests: systemd\nSection: net\nPriority: optional\n\
+        "Package: chela\nVersion: {version}\nArchitecture: {arch}\nMaintainer: {MAINTAINER}\nInstalled-Size: {kilobytes}\n\
+         Depends: {depends}\nSuggests: systemd\nSection: net\nPriority: optional\n\
          Description: gateway for teams of AI agents whose policies are WebAssembly components\n \
          One process keeps sessions, durable work between agents, task files, questions to\n people, an event log with its monitor, and a web page. What a team wants to change\n is a component that is loaded while it runs.\n"
     );
     fs::write(folder.join("control"), text)?;
+    fs::write(folder.join("md5sums"), md5sums(tree)?)?;
+    for name in ["control", "md5sums"] {
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o644))?;
+    }
     for (name, script) in [("postinst", POSTINST), ("prerm", PRERM), ("postrm", POSTRM)] {
         let path = folder.join(name);
         fs::write(&path, script)?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use chela_storage::DirLock;
 
 use super::Finding;
-use crate::app::Stamp;
+use crate::app::{self, Stamp};
 use crate::clock::{Clock, Timestamp};
 use crate::config::Secret;
 use crate::layout::StateDir;
@@ -35,7 +35,11 @@ pub(super) fn version(dir: &StateDir) -> Finding {
     match read {
         Ok(Some(stamp)) => Finding::good(CHECK, format!("served last by {}, layout {}", stamp.version, stamp.layout)),
         Ok(None) => Finding::good(CHECK, "not served by a version that says so"),
-        Err(error) => Finding::wrong(CHECK, error.to_string(), ""),
+        Err(error @ app::Error::Newer { .. }) => {
+            let remedy = "this command is too old for it: run the one of the version that it names";
+            Finding::wrong(CHECK, error.to_string(), remedy)
+        }
+        Err(error) => Finding::wrong(CHECK, error.to_string(), "restore a backup, or put state.json right by hand"),
     }
 }
 
