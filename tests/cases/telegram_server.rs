@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use support::RawHttp;
-use support::telegram::{FORUM, GROUP, PERSON, Said, TOKEN, TOPIC, Telegram};
+use support::telegram::{FEW, FORUM, GROUP, OTHER_PERSON, PERSON, Said, TOKEN, TOPIC, Telegram};
 
 /// One request; its status and its body.
 fn ask(telegram: &Telegram, token: &str, method: &str, body: &Value) -> (u16, Value) {
@@ -109,4 +109,50 @@ fn what_is_too_much_waits_and_what_is_the_same_is_not_modified() {
         "{answer}"
     );
     assert_eq!(telegram.counts().limited, 1);
+}
+
+#[test]
+fn a_supergroup_counts_its_messages_and_private_chats_and_basic_groups_are_counted_together() {
+    let telegram = Telegram::start();
+    let send = |chat: i64| {
+        let sent = ask(&telegram, TOKEN, "sendMessage", &json!({ "chat_id": chat, "text": "x" })).1;
+        sent["result"]["message_id"].as_i64().expect("a number")
+    };
+    let first = send(PERSON);
+    assert_eq!(telegram.say(Said::among_few("hello")), first + 1);
+    assert_eq!((send(FEW), send(OTHER_PERSON)), (first + 2, first + 3));
+    let own = telegram.say(Said::here("hello"));
+    assert_eq!((send(GROUP), send(GROUP), send(PERSON)), (own + 1, own + 2, first + 4));
+    assert_eq!(send(FORUM), own, "it has a count of its own");
+}
+
+#[test]
+fn only_a_message_of_the_bot_in_that_chat_is_edited_and_only_to_something_else() {
+    let telegram = Telegram::start();
+    let buttons = json!({ "inline_keyboard": [[{ "text": "a", "callback_data": "x" }]] });
+    let hello = json!({ "chat_id": PERSON, "text": "hello", "reply_markup": buttons });
+    let number = ask(&telegram, TOKEN, "sendMessage", &hello).1["result"]["message_id"].as_i64().expect("a number");
+    let theirs = telegram.say(Said::direct("hello"));
+    let check = |chat: i64, number: i64, markup: &Value, status: u16, said: &str| {
+        let mut body = json!({ "chat_id": chat, "message_id": number });
+        if !markup.is_null() {
+            body["reply_markup"] = markup.clone();
+        }
+        let (found, answer) = ask(&telegram, TOKEN, "editMessageReplyMarkup", &body);
+        let words = answer["description"].as_str().unwrap_or_default();
+        assert!(found == status && words.contains(said), "{body}: {found} {answer}");
+    };
+    check(PERSON, number, &buttons, 400, "message is not modified");
+    check(PERSON, theirs, &buttons, 400, "message can't be edited");
+    check(PERSON, theirs + 1, &buttons, 400, "message to edit not found");
+    check(OTHER_PERSON, number, &buttons, 400, "message to edit not found");
+    check(PERSON, 0, &buttons, 400, "message identifier is not specified");
+    check(-404, number, &buttons, 400, "chat not found");
+    check(PERSON, number, &Value::Null, 200, "");
+    check(PERSON, number, &Value::Null, 400, "message is not modified");
+    check(PERSON, number, &json!({ "inline_keyboard": [] }), 400, "message is not modified");
+    let sent = telegram.sent();
+    assert_eq!((sent[0].text.as_str(), sent[0].edits), ("hello", 1));
+    telegram.block(PERSON);
+    check(PERSON, number, &Value::Null, 403, "blocked by the user");
 }

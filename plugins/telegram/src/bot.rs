@@ -1,24 +1,39 @@
 //! Requests to the Bot API, and what its answers mean.
-//! Keeps true: the token stands in the address as a named secret; requests of one chat go one after the other; a wait that Telegram asks
-//! for is kept.
+//! Keeps true: the token stands in the address as a named secret; requests that make messages of one chat go one after the other, and each
+//! notes the highest number that is known as it goes; a wait that Telegram asks for is kept.
 
-use chela_sdk::channel::{Ask, Call, Calls, Encoding, HttpRequest, HttpResponse, Turn, header, literal, secret, wire};
+use chela_sdk::channel::{
+    Answered, Ask, Call, Calls, Encoding, HttpRequest, HttpResponse, Turn, header, literal, secret, wire,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::look::{CATCH_UP_MS, MOMENT_MS};
 use crate::machine::Machine;
 use crate::state::Phase;
 
+pub const SEND: &str = "sendMessage";
+
 /// A wait that is longer is the host's.
 const WAIT_MAX_MS: u64 = 240_000;
+/// While looks wait for what was said meanwhile, until they ask whether they still do.
+const LOOK_AGAIN_MS: u64 = 500;
 
 /// What a request is for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Purpose {
-    /// A part of a delivery.
+    /// A part of a delivery. `after` is the highest number that was known when it was sent, 0 for none.
     Part {
         delivery: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<i64>,
+    },
+    /// Whether such a part, of which no answer came, is there under a number; so many were asked for.
+    Look {
+        delivery: String,
+        at: i64,
+        asked: u32,
     },
     /// A message of before that a shorter text leaves over, or buttons that are over.
     Tidy,
@@ -77,6 +92,20 @@ impl Said {
     }
 }
 
+/// Requests about messages of a chat wait for each other.
+pub fn lane_of(chat: i64) -> String {
+    format!("chat:{chat}")
+}
+
+pub fn chat_of(call: &Call<Purpose>) -> Option<i64> {
+    call.lane.strip_prefix("chat:")?.parse().ok()
+}
+
+/// Whether a request makes a message, so that making it twice is not the same as making it once.
+pub fn makes_message(call: &Call<Purpose>) -> bool {
+    matches!(call.purpose, Purpose::Part { .. } | Purpose::Notice) && call.what == SEND
+}
+
 impl Machine {
     /// A request of the Bot API. The token is in the path, where Telegram wants it.
     pub fn request(&self, id: String, method: &str, body: &str, timeout_ms: u32) -> HttpRequest {
@@ -91,10 +120,11 @@ impl Machine {
 
     /// Queues a request about a chat; false when there is no room for it.
     pub fn ask(&mut self, turn: &mut Turn, purpose: Purpose, chat: i64, method: &str, body: &Value) -> bool {
-        let urgent = matches!(purpose, Purpose::Part { .. } | Purpose::Notice);
+        let urgent = matches!(purpose, Purpose::Part { .. } | Purpose::Look { .. } | Purpose::Notice);
         // A sign that somebody works, or that a button was pressed, does not wait for messages.
         let lane = match &purpose {
-            Purpose::Part { .. } | Purpose::Tidy => format!("chat:{chat}"),
+            Purpose::Part { .. } | Purpose::Look { .. } | Purpose::Tidy => lane_of(chat),
+            Purpose::Notice if method == SEND => lane_of(chat),
             Purpose::Typing => format!("typing:{chat}"),
             Purpose::Commands { .. } | Purpose::Notice => method.to_owned(),
         };
@@ -107,38 +137,47 @@ impl Machine {
             return;
         }
         let mut calls = std::mem::take(&mut self.state.calls);
+        if self.state.link.catch_up_until_ms > turn.now_ms {
+            self.looking().for_each(|lane| calls.hold(&lane, turn.now_ms + LOOK_AGAIN_MS));
+        }
         let request = |call: &Call<Purpose>| self.request(Calls::name(call), &call.what, &call.body, 0);
         calls.pump(turn, self.config.requests_per_second, request);
-        self.state.calls = calls;
-    }
-
-    /// Whether a request must not be made twice: one that makes a message, where the deployment would rather lose it than have it there twice.
-    fn gives_up_on(&self, call: &Call<Purpose>) -> bool {
-        let makes = matches!(call.purpose, Purpose::Part { .. }) && call.what == "sendMessage";
-        makes && !self.config.repeat_uncertain
-    }
-
-    /// After a start nothing is under way. What may have been done is asked for again, or told to be uncertain.
-    pub fn requeue_calls(&mut self, turn: &mut Turn) {
-        let mut calls = std::mem::take(&mut self.state.calls);
-        let mut uncertain = Vec::new();
-        calls.restarted(|call| {
-            if call.is_under_way() && self.gives_up_on(call) {
-                uncertain.push(call.purpose.clone());
-                return false;
-            }
-            !matches!(call.purpose, Purpose::Typing | Purpose::Notice)
-        });
-        self.state.calls = calls;
-        for purpose in uncertain {
-            if let Purpose::Part { delivery } = purpose {
-                self.part_answered(turn, &delivery, Said::Uncertain("the gateway ended meanwhile".into()));
+        for call in calls.under_way_mut().filter(|call| call.what == SEND) {
+            let top = chat_of(call).and_then(|chat| self.state.numbers.top(chat));
+            if let Purpose::Part { after: after @ None, .. } = &mut call.purpose {
+                *after = Some(top.unwrap_or(0));
             }
         }
+        self.state.calls = calls;
+    }
+
+    /// After a start nothing is under way. What may have made a message is looked for; the rest is asked for again.
+    pub fn requeue_calls(&mut self, turn: &mut Turn) {
+        let mut calls = std::mem::take(&mut self.state.calls);
+        let (mut lanes, mut uncertain) = (Vec::new(), Vec::new());
+        calls.restarted(|call| {
+            if !call.is_under_way() || !makes_message(call) {
+                return !matches!(call.purpose, Purpose::Typing | Purpose::Notice);
+            }
+            let is_kept = self.doubt(call);
+            match &call.purpose {
+                Purpose::Look { .. } => lanes.push(call.lane.clone()),
+                Purpose::Part { delivery, .. } if !is_kept => uncertain.push(delivery.clone()),
+                _ => {}
+            }
+            is_kept
+        });
+        lanes.iter().for_each(|lane| calls.hold(lane, turn.now_ms + MOMENT_MS));
+        self.state.calls = calls;
+        for delivery in uncertain {
+            self.part_answered(turn, &delivery, Said::Uncertain("the gateway ended meanwhile".into()));
+        }
+        let catches_up = self.is_to_catch_up();
+        self.state.link.catch_up_until_ms = if catches_up { turn.now_ms + CATCH_UP_MS } else { 0 };
     }
 
     pub fn answered(&mut self, turn: &mut Turn, response: HttpResponse) {
-        let Some(answered) = self.state.calls.answered(&response) else { return };
+        let Some(mut answered) = self.state.calls.answered(&response) else { return };
         let purpose = answered.call.purpose.clone();
         if purpose != Purpose::Typing {
             turn.changed();
@@ -149,25 +188,56 @@ impl Machine {
                 let until_ms = turn.now_ms + ms;
                 self.state.calls.hold(&answered.call.lane, until_ms);
                 if ms <= WAIT_MAX_MS && !is_passing {
-                    return self.state.calls.again(answered, until_ms);
+                    return self.state.calls.again(unsent(answered), until_ms);
                 }
                 Said::Wait { ms }
             }
-            Said::Nothing(error) if self.gives_up_on(&answered.call) && response.sent => Said::Uncertain(error),
-            Said::Nothing(error) if !is_passing => match self.state.calls.try_again(turn, answered) {
-                None => return,
-                Some(_) => Said::Nothing(error),
-            },
+            Said::Nothing(error) if response.sent && makes_message(&answered.call) => {
+                if self.doubt(&mut answered.call) {
+                    return self.try_again(turn, answered, error);
+                }
+                Said::Uncertain(error)
+            }
+            Said::Nothing(error) if !is_passing => return self.try_again(turn, unsent(answered), error),
             Said::Refused { status: 401, .. } => {
                 self.unauthorized(turn);
                 Said::Unreachable("Telegram refused the bot's token".into())
             }
             said => said,
         };
-        match purpose {
-            Purpose::Part { delivery } => self.part_answered(turn, &delivery, said),
-            Purpose::Commands { hash } => self.commands_answered(hash, &said),
-            Purpose::Tidy | Purpose::Typing | Purpose::Notice => {}
+        self.settle(turn, answered, said);
+    }
+
+    fn try_again(&mut self, turn: &mut Turn, answered: Answered<Purpose>, error: String) {
+        let given_up = self.state.calls.try_again(turn, answered);
+        match given_up.map(|call| call.purpose) {
+            Some(Purpose::Part { delivery, .. } | Purpose::Look { delivery, .. }) => {
+                self.state.deliveries.park(turn, &delivery, &error, 0);
+            }
+            Some(Purpose::Commands { hash }) => self.commands_answered(hash, &Said::Nothing(error)),
+            Some(Purpose::Tidy | Purpose::Typing | Purpose::Notice) | None => {}
         }
     }
+
+    fn settle(&mut self, turn: &mut Turn, answered: Answered<Purpose>, said: Said) {
+        match answered.call.purpose.clone() {
+            Purpose::Part { delivery, .. } => self.part_answered(turn, &delivery, said),
+            Purpose::Look { .. } => self.looked(turn, answered, said),
+            Purpose::Commands { hash } => self.commands_answered(hash, &said),
+            Purpose::Notice => {
+                if let (Said::Done(message), Some(chat)) = (said, chat_of(&answered.call)) {
+                    self.made("", chat, &message);
+                }
+            }
+            Purpose::Tidy | Purpose::Typing => {}
+        }
+    }
+}
+
+/// A request that was not done: when it goes again, the numbers have gone on.
+fn unsent(mut answered: Answered<Purpose>) -> Answered<Purpose> {
+    if let Purpose::Part { after, .. } = &mut answered.call.purpose {
+        *after = None;
+    }
+    answered
 }

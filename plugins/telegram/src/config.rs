@@ -32,7 +32,7 @@ pub struct Config {
     pub commands: bool,
     /// Whether a webhook that is set for the bot is taken away, so that it can be polled.
     pub delete_webhook: bool,
-    /// Whether a message of which it is not known whether Telegram has it is sent again.
+    /// Whether a message that may be there, and was looked for in vain or cannot be looked for, is sent again.
     pub repeat_uncertain: bool,
     /// Messages that one text may become; the rest is cut.
     pub chunks_max: usize,

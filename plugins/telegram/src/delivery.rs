@@ -1,14 +1,15 @@
 //! Messages to people: cut, given Telegram's marks, sent one part after the other, and told of when the last one is there.
 //! Keeps true: a delivery is done once, however often it is asked for; what was sent stays sent when the rest must wait. Telegram knows no
-//! key by which it could tell that a message comes again: one whose answer was lost is sent once more rather than not at all.
+//! key by which it could tell that a message comes again: one whose answer was lost is looked for before it is sent again.
 
 use chela_sdk::channel::{Delivery, Limit, Outbound, Turn, Wanted, chunks};
 use serde_json::{Value, json};
 
-use crate::bot::{Purpose, Said};
+use crate::bot::{Purpose, SEND, Said};
 use crate::entities::entities;
+use crate::look::METHOD as LOOK;
 use crate::machine::Machine;
-use crate::place::{Place, message_name, message_number};
+use crate::place::{Place, message_name, message_number, message_of};
 use crate::questions::markup;
 
 /// Telegram counts characters after its marks are taken out; units of UTF-16 are never fewer.
@@ -23,12 +24,15 @@ impl Machine {
             Wanted::New(outbound) => {
                 let id = outbound.id.clone();
                 let parts = chunks(&outbound.text, LIMIT, self.config.chunks_max, CUT);
-                if Place::of(&outbound.target).is_none() {
+                let Some(place) = Place::of(&outbound.target) else {
                     let error = "this is no place of Telegram; write channel:ID, channel:ID:thread:ID or direct:ID";
                     return self.state.deliveries.refuse(turn, &id, error);
-                }
+                };
                 if parts.is_empty() {
                     return self.state.deliveries.refuse(turn, &id, "the message is empty");
+                }
+                if let Some((chat, number)) = message_of(&outbound.reply_to).filter(|(chat, _)| *chat == place.chat) {
+                    self.learn(chat, number);
                 }
                 self.state.deliveries.begin(turn, Delivery::new(outbound, parts));
                 self.advance(turn, &id);
@@ -36,18 +40,24 @@ impl Machine {
         }
     }
 
-    fn place_of(&self, delivery: &Delivery) -> Option<Place> {
+    pub fn place_of(&self, delivery: &Delivery) -> Option<Place> {
         let place = Place::of(&delivery.target)?;
         Some(Place { chat: self.state.current(place.chat), ..place })
     }
 
     /// The next request of a delivery, or its end.
-    fn advance(&mut self, turn: &mut Turn, id: &str) {
+    pub fn advance(&mut self, turn: &mut Turn, id: &str) {
         let Some(delivery) = self.state.deliveries.get(id) else { return };
         let Some(place) = self.place_of(delivery) else { return };
         if !delivery.is_over() {
-            let (method, body) = self.next_part(delivery, place);
-            if !self.ask(turn, Purpose::Part { delivery: id.to_owned() }, place.chat, method, &body) {
+            let (purpose, method, body) = self.look(id, place.chat).map_or_else(
+                || {
+                    let (method, body) = self.next_part(delivery, place);
+                    (Purpose::Part { delivery: id.to_owned(), after: None }, method, body)
+                },
+                |(purpose, body)| (purpose, LOOK, body),
+            );
+            if !self.ask(turn, purpose, place.chat, method, &body) {
                 self.state.deliveries.park(turn, id, "too many requests wait", 5_000);
             }
             return;
@@ -59,7 +69,7 @@ impl Machine {
         }
     }
 
-    fn next_part(&self, delivery: &Delivery, place: Place) -> (&'static str, Value) {
+    pub fn next_part(&self, delivery: &Delivery, place: Place) -> (&'static str, Value) {
         let nth = delivery.nth();
         let (text, marks) = entities(&delivery.parts[nth]);
         let mut body = json!({ "text": text });
@@ -84,7 +94,22 @@ impl Machine {
         if let Some(number) = answers {
             body["reply_parameters"] = json!({ "message_id": number, "allow_sending_without_reply": true });
         }
-        ("sendMessage", body)
+        (SEND, body)
+    }
+
+    /// The part that was sent is there, under this name.
+    pub fn part_is_there(&mut self, turn: &mut Turn, id: &str, name: String) {
+        let is_parked = !self.state.deliveries.under_way().any(|delivery| delivery.id == id);
+        let Some(delivery) = self.state.deliveries.get_mut(id) else { return };
+        if let Some(asked) = &delivery.question {
+            self.state.questions.remember(&name, &asked.id);
+        }
+        delivery.sent.push(name);
+        turn.changed();
+        // What the host asks for again later goes on then.
+        if !is_parked {
+            self.advance(turn, id);
+        }
     }
 
     pub fn part_answered(&mut self, turn: &mut Turn, id: &str, said: Said) {
@@ -95,13 +120,11 @@ impl Machine {
             Said::Done(message) => {
                 // An edit is answered with the message, or with true where that is not ours to see.
                 let number = message["message_id"].as_i64().map(|number| message_name(place.chat, number));
-                let name = number.or(edited).unwrap_or_else(|| message_name(place.chat, 0));
-                delivery.sent.push(name.clone());
-                if let Some(asked) = &delivery.question {
-                    let question = asked.id.clone();
-                    self.state.questions.remember(&name, &question);
+                if edited.is_none() {
+                    self.made(id, place.chat, &message);
                 }
-                self.advance(turn, id);
+                let name = number.or(edited).unwrap_or_else(|| message_name(place.chat, 0));
+                self.part_is_there(turn, id, name);
             }
             Said::Refused { said, .. } if edited.is_some() && said.contains("message is not modified") => {
                 delivery.sent.extend(edited);

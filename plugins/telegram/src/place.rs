@@ -46,12 +46,15 @@ pub fn message_name(chat: i64, message: i64) -> String {
     format!("{chat}.{message}")
 }
 
-/// The number of a message in its chat: `CHAT.MESSAGE`, or `CHAT.MESSAGE.TIME` for one that was edited then.
-pub fn message_number(name: &str) -> Option<i64> {
+/// The chat of a message and its number there: `CHAT.MESSAGE`, or `CHAT.MESSAGE.TIME` for one that was edited then.
+pub fn message_of(name: &str) -> Option<(i64, i64)> {
     let mut parts = name.split('.');
     let (chat, message) = (parts.next()?, parts.next()?);
-    chat.parse::<i64>().ok()?;
-    message.parse().ok().filter(|number| *number > 0)
+    chat.parse().ok().zip(message.parse().ok().filter(|number| *number > 0))
+}
+
+pub fn message_number(name: &str) -> Option<i64> {
+    message_of(name).map(|(_, number)| number)
 }
 
 #[cfg(test)]

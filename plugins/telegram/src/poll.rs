@@ -30,15 +30,20 @@ impl Machine {
 
     fn poll(&mut self, turn: &mut Turn) {
         self.state.link.phase = Phase::Polling;
-        // Fewer at a time where answers do not arrive: one may be too large for the host.
-        let limit = (UPDATES_MAX >> self.state.link.attempts.min(5)).max(1);
-        let mut body = json!({ "timeout": self.config.poll_seconds, "limit": limit, "allowed_updates": WANTED });
+        // What came meanwhile is wanted at once, and so is to know that it is all.
+        let seconds = if self.state.link.catch_up_until_ms > turn.now_ms { 0 } else { self.config.poll_seconds };
+        let mut body = json!({ "timeout": seconds, "limit": self.updates_max(), "allowed_updates": WANTED });
         let is_recent = turn.now_ms.saturating_sub(self.state.updated_ms) < FORGET_MS;
         if let Some(offset) = self.state.offset.filter(|_| is_recent) {
             body["offset"] = json!(offset);
         }
         let timeout_ms = self.config.poll_seconds * 1_000 + GRACE_MS;
         self.ask_directly(turn, "poll", "getUpdates", &body, timeout_ms);
+    }
+
+    /// Fewer at a time where answers do not arrive: one may be too large for the host.
+    fn updates_max(&self) -> u64 {
+        (UPDATES_MAX >> self.state.link.attempts.min(5)).max(1)
     }
 
     /// A request beside the lanes, under a name of its own.
@@ -138,7 +143,10 @@ impl Machine {
         let is_recent = turn.now_ms.saturating_sub(self.state.updated_ms) < FORGET_MS;
         let first = self.state.offset.filter(|_| is_recent).unwrap_or(i64::MIN);
         fresh.retain(|(number, _)| *number >= first);
-        let came = updates.as_array().is_some_and(|list| !list.is_empty());
+        let came = updates.as_array().map_or(0, Vec::len);
+        if (came as u64) < self.updates_max() {
+            self.state.link.catch_up_until_ms = 0;
+        }
         if self.state.link.attempts > 0 {
             self.now_ready(turn);
         }
@@ -147,7 +155,7 @@ impl Machine {
             self.state.updated_ms = turn.now_ms;
             self.update(turn, update);
         }
-        if came && fresh.is_empty() {
+        if came > 0 && fresh.is_empty() {
             // Nothing of it moves us on: not asked for again at once.
             return self.retry(turn, "Telegram repeats updates that were taken");
         }
@@ -155,6 +163,12 @@ impl Machine {
     }
 
     fn update(&mut self, turn: &mut Turn, update: &Value) {
+        for message in [&update["message"], &update["edited_message"]] {
+            let is_own = self.state.me.as_ref().is_some_and(|me| message["from"]["id"].as_i64() == Some(me.id));
+            if let Some(chat) = message["chat"]["id"].as_i64().filter(|_| !is_own) {
+                self.heard_of(chat, message);
+            }
+        }
         if update["message"].is_object() {
             self.message(turn, &update["message"], false);
         } else if update["edited_message"].is_object() {

@@ -53,6 +53,11 @@ impl Machine {
         if id.is_empty() || !self.state.seen.is_new(&named) {
             return;
         }
+        let question =
+            data.strip_prefix(OWN_WORDS).or_else(|| data.strip_prefix(CHOICE)?.split_once(':').map(|it| it.1));
+        if let Some(question) = question {
+            self.pressed(turn, chat, number, question);
+        }
         let is_direct = message["chat"]["type"] == "private";
         let chosen = data.strip_prefix(CHOICE).and_then(|rest| rest.split_once(':')).map(|(_, id)| id.to_owned());
         let heard = self.hears(sender, query["from"]["is_bot"] == true, chat, is_direct);

@@ -8,6 +8,8 @@ use chela_sdk::channel::{Calls, Deliveries, Questions, State as Snapshot};
 use serde::{Deserialize, Serialize};
 
 use crate::bot::Purpose;
+use crate::look::Unsure;
+use crate::numbers::Numbers;
 
 pub const SCHEMA: &str = "telegram/1";
 
@@ -32,6 +34,10 @@ pub struct State {
     pub moved: VecDeque<(i64, i64)>,
     pub calls: Calls<Purpose>,
     pub deliveries: Deliveries,
+    pub numbers: Numbers,
+    /// Messages that may be there, and no answer said so.
+    #[serde(skip_serializing_if = "VecDeque::is_empty")]
+    pub unsure: VecDeque<Unsure>,
     pub questions: Questions,
     /// Places where somebody works, and since when.
     pub typing: BTreeMap<String, u64>,
@@ -48,6 +54,14 @@ pub struct Link {
     pub generation: u64,
     /// Attempts since the last good answer.
     pub attempts: u32,
+    /// Until then at most, messages are not looked for: what was said while nobody polled is to be heard first.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub catch_up_until_ms: u64,
+}
+
+/// What is not there takes no room.
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +98,13 @@ impl State {
         trim(&mut state.said, SAID_MAX);
         trim(&mut state.moved, MOVED_MAX);
         state.deliveries.trim();
+        state.numbers.trim();
+        // An earlier version did not note which numbers there were when it sent a message.
+        for call in state.calls.under_way_mut() {
+            if let Purpose::Part { after: after @ None, .. } = &mut call.purpose {
+                *after = Some(0);
+            }
+        }
         Ok(state)
     }
 

@@ -158,3 +158,64 @@ fn a_huge_message_is_taken_within_bounds() {
     assert!(taken.text.len() <= 8_000 && taken.sender_name.len() <= 100);
     assert!(adapter.snapshot().bytes.len() < 20_000);
 }
+
+/// How often a look is asked on, whatever comes back, before the message is sent again or the host is told to ask again.
+#[test]
+fn malformed_answers_to_a_look_end_it() {
+    let said = [
+        "Bad Request: message to edit not found",
+        "Bad Request: message can't be edited",
+        "Bad Request: chat not found",
+        "MESSAGE_NOT_MODIFIED",
+        "",
+    ];
+    for seed in 0..2_000 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut adapter, name) = ready();
+        let number = [10, 2_147_483_640, 9_000_000_000_000_000_000_i64][random.usize(0..3)];
+        let heard = json!({ "ok": true, "result": [{ "update_id": 1, "message": { "message_id": number, "date": 1,
+            "chat": { "id": 7, "type": "private" }, "from": { "id": 7 }, "text": "hi" } }] });
+        let outbound = Outbound {
+            id: "d1".into(),
+            target: "direct:7".into(),
+            text: "words".into(),
+            reply_to: String::new(),
+            edits: Vec::new(),
+            question: random.bool().then(|| Question { id: "q".into(), choices: vec!["a".into()] }),
+        };
+        let inputs = vec![answer(&name, 200, heard), Input::Deliver(outbound.clone())];
+        let mut outputs = handle(&mut adapter, 2_000, inputs);
+        let (mut looks, mut now_ms) = (0, 3_000);
+        while !outputs.iter().any(|output| matches!(output, Output::Delivered(_))) {
+            let mut inputs = Vec::new();
+            for output in &outputs {
+                let Output::HttpRequest(request) = output else { continue };
+                let shown = format!("{request:?}");
+                looks += usize::from(shown.contains("editMessageReplyMarkup"));
+                if shown.contains("sendMessage") {
+                    // Of what makes a message no answer ever comes.
+                    inputs.push(answer(&request.id, 0, ""));
+                } else if shown.contains("editMessageReplyMarkup") {
+                    let mut body = json!({ "ok": false, "error_code": 400, "description": said[random.usize(0..5)],
+                        "result": { "message_id": 11, "text": "other words" }, "parameters": { "retry_after": 1 } });
+                    (0..random.usize(0..3)).for_each(|_| spoil(&mut body, &mut random));
+                    let status = [0, 200, 400, 400, 400, 400, 403, 429, 500][random.usize(0..9)];
+                    inputs.push(answer(&request.id, status, body));
+                }
+            }
+            // An answer of nothing is one of which it is not known whether it was sent.
+            for input in &mut inputs {
+                if let Input::HttpResponse(response) = input {
+                    response.sent = true;
+                }
+            }
+            inputs.push(Input::Timer("calls".into()));
+            now_ms += 10_000;
+            outputs = handle(&mut adapter, now_ms, inputs);
+            assert!(looks < 1_000 && now_ms < 10_000_000_000, "{looks} looks (seed {seed})");
+        }
+        let state = adapter.snapshot();
+        assert!(state.bytes.len() < 5_000, "the state is bounded (seed {seed})");
+        adapter.restore(state).expect("what it wrote it can read");
+    }
+}

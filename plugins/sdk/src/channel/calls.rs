@@ -104,9 +104,15 @@ impl<P: Clone> Calls<P> {
         self.queue.retain(keeps);
     }
 
-    /// The network wants no more of this lane until then.
+    /// Those that were sent and have no answer yet.
+    pub fn under_way_mut(&mut self) -> impl Iterator<Item = &mut Call<P>> {
+        self.queue.iter_mut().filter(|call| call.under_way)
+    }
+
+    /// No more of this lane until then, or longer where it is held longer.
     pub fn hold(&mut self, lane: &str, until_ms: u64) {
-        self.holds.insert(lane.to_owned(), until_ms);
+        let held_ms = self.holds.get(lane).copied().unwrap_or(0);
+        self.holds.insert(lane.to_owned(), until_ms.max(held_ms));
         while self.holds.len() > HOLDS_MAX {
             let first = self.holds.iter().min_by_key(|(_, until)| **until).map(|(lane, _)| lane.clone());
             first.and_then(|lane| self.holds.remove(&lane));
@@ -257,7 +263,9 @@ mod tests {
     fn what_is_held_back_waits_and_keeps_its_place() {
         let mut calls = queued(&["a", "a", "b"]);
         calls.hold("a", 5_000);
+        calls.hold("a", 2_000);
         assert_eq!(pumped(&mut calls, 1_000, 50), (vec!["call-3".into()], Some(4_000)));
+        assert_eq!(calls.under_way_mut().map(|call| call.id).collect::<Vec<_>>(), [3]);
         assert_eq!(pumped(&mut calls, 5_000, 50).0, ["call-1"]);
         let answered = calls.answered(&response("call-1")).expect("it waits");
         calls.again(answered, 9_000);

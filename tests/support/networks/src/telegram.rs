@@ -3,6 +3,7 @@
 //! outlives its test.
 
 mod api;
+mod said;
 mod world;
 
 use std::net::SocketAddr;
@@ -15,17 +16,19 @@ use tokio::sync::Notify;
 use crate::net::{Answer, Asked, Network, Serving};
 use world::State;
 
+pub use said::Said;
 pub use world::{Counts, Sent};
 
 /// The only token that opens it.
 pub const TOKEN: &str = "701:AAGtest-3q2_telegram";
-/// The bot, two people, a group, a group with topics, and one of those.
+/// The bot, two people, a supergroup, one with topics, one of those, and a basic group.
 pub const BOT: i64 = 701;
 pub const PERSON: i64 = 7;
 pub const OTHER_PERSON: i64 = 8;
-pub const GROUP: i64 = -100_910;
-pub const FORUM: i64 = -100_911;
+pub const GROUP: i64 = -1_001_000_000_910;
+pub const FORUM: i64 = -1_001_000_000_911;
 pub const TOPIC: i64 = 77;
+pub const FEW: i64 = -912;
 /// The first of a crowd of ten thousand people who write to the bot alone.
 pub const CROWD: i64 = 20_000;
 /// However long a poll asks to wait, it is answered after this.
@@ -74,9 +77,14 @@ impl Shared {
 impl Network for Shared {
     async fn answer(self: Arc<Self>, asked: Asked) -> Option<Answer> {
         let method = api::method_of(&asked);
+        let makes_message = method.as_deref() == Ok("sendMessage");
         let delay = {
             let mut state = self.state();
             state.asked.push(asked.clone());
+            if makes_message && state.faults.dropping > 0 {
+                state.faults.dropping -= 1;
+                return None;
+            }
             state.faults.delay
         };
         if !delay.is_zero() {
@@ -87,7 +95,15 @@ impl Network for Shared {
             Ok(method) => api::answer(&mut self.state(), &method, &asked),
             Err((status, said)) => api::refused(status, said),
         };
+        let late = self.state().faults.late;
+        if makes_message && !late.is_zero() {
+            tokio::time::sleep(late).await;
+        }
         let mut state = self.state();
+        if makes_message && state.faults.losing_sends > 0 {
+            state.faults.losing_sends -= 1;
+            return None;
+        }
         let is_poll = asked.path.ends_with("/getUpdates");
         let loses = if is_poll { &mut state.faults.losing_polls } else { &mut state.faults.losing };
         if *loses > 0 {
@@ -203,6 +219,21 @@ impl Telegram {
         self.shared.state().faults.losing_polls = polls;
     }
 
+    /// The next messages are made, and the connection breaks before the answer.
+    pub fn lose_next_sends(&self, messages: usize) {
+        self.shared.state().faults.losing_sends = messages;
+    }
+
+    /// The connection breaks before the next messages are made.
+    pub fn drop_next_sends(&self, messages: usize) {
+        self.shared.state().faults.dropping = messages;
+    }
+
+    /// A message is made at once, and answered after this.
+    pub fn answer_sends_late(&self, by: Duration) {
+        self.shared.state().faults.late = by;
+    }
+
     /// The updates of the next polls come in the wrong order, and those that were confirmed come once more.
     pub fn repeat_next(&self, polls: usize) {
         self.shared.state().faults.repeats = polls;
@@ -231,69 +262,5 @@ impl Telegram {
     /// Every answer takes this long.
     pub fn delay(&self, by: Duration) {
         self.shared.state().faults.delay = by;
-    }
-}
-
-/// What a person writes, where, and how.
-#[derive(Clone, Debug)]
-pub struct Said {
-    text: String,
-    chat: Value,
-    from: i64,
-    mentions: bool,
-    reply_to: Option<i64>,
-    topic: Option<i64>,
-}
-
-impl Said {
-    /// Words of a person in the group.
-    pub fn here(text: &str) -> Self {
-        let (chat, text) = (world::chat(GROUP), text.to_owned());
-        Self { text, chat, from: PERSON, mentions: false, reply_to: None, topic: None }
-    }
-
-    /// Words to the bot, by a mention.
-    pub fn to_bot(text: &str) -> Self {
-        Self { mentions: true, ..Self::here(&format!("@chela_bot {text}")) }
-    }
-
-    /// Words to the bot alone.
-    pub fn direct(text: &str) -> Self {
-        Self { chat: world::chat(PERSON), ..Self::here(text) }
-    }
-
-    /// In the topic of the group that has topics.
-    pub fn in_topic(self) -> Self {
-        Self { chat: world::chat(FORUM), topic: Some(TOPIC), ..self }
-    }
-
-    pub fn by(self, from: i64) -> Self {
-        Self { from, ..self }
-    }
-
-    /// Words of one of the crowd to the bot alone.
-    pub fn of_crowd(text: &str, nth: i64) -> Self {
-        Self { chat: world::chat(CROWD + nth), from: CROWD + nth, ..Self::here(text) }
-    }
-
-    pub fn replying(self, message: i64) -> Self {
-        Self { reply_to: Some(message), ..self }
-    }
-
-    fn message(self) -> Value {
-        let from = json!({ "id": self.from, "is_bot": false, "first_name": "Eden", "username": "eden_" });
-        let mut message = json!({ "date": 1_700_000_000, "chat": self.chat, "from": from, "text": self.text });
-        if self.mentions {
-            message["entities"] = json!([{ "type": "mention", "offset": 0, "length": 10 }]);
-        }
-        if let Some(topic) = self.topic {
-            (message["message_thread_id"], message["is_topic_message"]) = (json!(topic), json!(true));
-            message["reply_to_message"] = json!({ "message_id": topic, "forum_topic_created": { "name": "plans" } });
-        }
-        if let Some(to) = self.reply_to {
-            let bot = json!({ "id": BOT, "is_bot": true, "first_name": "chela", "username": "chela_bot" });
-            message["reply_to_message"] = json!({ "message_id": to, "from": bot, "chat": message["chat"] });
-        }
-        message
     }
 }

@@ -111,6 +111,10 @@ fn complaint(body: &Value) -> Option<Answer> {
             return Some(refused(400, "Bad Request: can't parse entities"));
         }
     }
+    buttons_complaint(body)
+}
+
+fn buttons_complaint(body: &Value) -> Option<Answer> {
     let rows = body["reply_markup"]["inline_keyboard"].as_array().into_iter().flatten();
     for button in rows.flat_map(|row| row.as_array().into_iter().flatten()) {
         let data = button["callback_data"].as_str().unwrap_or_default().len();
@@ -121,20 +125,29 @@ fn complaint(body: &Value) -> Option<Answer> {
     None
 }
 
-fn send(state: &mut State, body: &Value) -> Answer {
-    let Some(id) = body["chat_id"].as_i64() else { return refused(400, "Bad Request: chat_id is empty") };
+/// The chat of a request, or why there is none to write to.
+fn open_chat(state: &State, body: &Value) -> Result<i64, Answer> {
+    let Some(id) = body["chat_id"].as_i64() else { return Err(refused(400, "Bad Request: chat_id is empty")) };
     if let Some(to) = state.moved.get(&id) {
         let said = "Bad Request: group chat was upgraded to a supergroup chat";
         let body =
             json!({ "ok": false, "error_code": 400, "description": said, "parameters": { "migrate_to_chat_id": to } });
-        return Answer::new(400, body);
+        return Err(Answer::new(400, body));
     }
     if chat(id).is_null() {
-        return refused(400, "Bad Request: chat not found");
+        return Err(refused(400, "Bad Request: chat not found"));
     }
     if state.blocked.contains(&id) {
-        return refused(403, "Forbidden: bot was blocked by the user");
+        return Err(refused(403, "Forbidden: bot was blocked by the user"));
     }
+    Ok(id)
+}
+
+fn send(state: &mut State, body: &Value) -> Answer {
+    let id = match open_chat(state, body) {
+        Ok(id) => id,
+        Err(refusal) => return refusal,
+    };
     let topic = body["message_thread_id"].as_i64();
     if topic.is_some_and(|topic| id != FORUM || topic != TOPIC) {
         return refused(400, "Bad Request: message thread not found");
@@ -145,7 +158,7 @@ fn send(state: &mut State, body: &Value) -> Answer {
     let reply = &body["reply_parameters"];
     if let Some(to) = reply["message_id"].as_i64() {
         let known =
-            state.people.get(&to) == Some(&id) || state.sent.iter().any(|sent| sent.number == to && sent.chat == id);
+            state.people.contains(&(id, to)) || state.sent.iter().any(|sent| sent.number == to && sent.chat == id);
         if !known && reply["allow_sending_without_reply"] != true {
             return refused(400, "Bad Request: message to be replied not found");
         }
@@ -156,7 +169,7 @@ fn send(state: &mut State, body: &Value) -> Answer {
             json!({ "ok": false, "error_code": 429, "description": said, "parameters": { "retry_after": seconds } });
         return Answer::new(429, body).with("retry-after", seconds);
     }
-    let number = state.next_message();
+    let number = state.next_message(id);
     let text = body["text"].as_str().unwrap_or_default().to_owned();
     let sent = Sent {
         number,
@@ -183,9 +196,24 @@ fn find(state: &State, body: &Value) -> Option<usize> {
     state.sent.iter().position(|sent| sent.chat == chat && sent.number == number && !sent.deleted)
 }
 
+/// A keyboard without buttons is none.
+fn shown_below(markup: &Value) -> Option<&Value> {
+    markup.as_object().map(|_| markup).filter(|markup| markup["inline_keyboard"] != json!([]))
+}
+
 fn edit(state: &mut State, body: &Value, words: bool) -> Answer {
+    let chat = match open_chat(state, body) {
+        Ok(chat) => chat,
+        Err(refusal) => return refusal,
+    };
+    let Some(number) = body["message_id"].as_i64().filter(|number| *number > 0) else {
+        return refused(400, "Bad Request: message identifier is not specified");
+    };
+    if state.people.contains(&(chat, number)) {
+        return refused(400, "Bad Request: message can't be edited");
+    }
     let Some(at) = find(state, body) else { return refused(400, "Bad Request: message to edit not found") };
-    if words && let Some(complaint) = complaint(body) {
+    if let Some(complaint) = if words { complaint(body) } else { buttons_complaint(body) } {
         return complaint;
     }
     if !state.sent[at].markup.is_null() && !state.sent[at].markup["inline_keyboard"].is_array() {
@@ -197,11 +225,9 @@ fn edit(state: &mut State, body: &Value, words: bool) -> Answer {
     let sent = &mut state.sent[at];
     let text = if words { body["text"].as_str().unwrap_or_default().to_owned() } else { sent.text.clone() };
     let markup = body["reply_markup"].clone();
-    if text == sent.text && markup == sent.markup {
-        return refused(
-            400,
-            "Bad Request: message is not modified: specified new message content and reply markup are exactly the same",
-        );
+    if text == sent.text && shown_below(&markup) == shown_below(&sent.markup) {
+        let said = "Bad Request: message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message";
+        return refused(400, said);
     }
     (sent.text, sent.markup) = (text, markup);
     sent.edits += 1;

@@ -1,12 +1,12 @@
 //! What this Telegram knows: its chats, its updates, what was sent, and which faults are switched on.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::api::refused;
-use super::{BOT, CROWD, FORUM, GROUP, OTHER_PERSON, PERSON};
+use super::{BOT, CROWD, FEW, FORUM, GROUP, OTHER_PERSON, PERSON};
 use crate::net::{Answer, Asked};
 
 /// What was counted.
@@ -41,14 +41,18 @@ pub(super) struct Faults {
     pub(super) conflicts: usize,
     pub(super) losing: usize,
     pub(super) losing_polls: usize,
+    pub(super) losing_sends: usize,
+    pub(super) dropping: usize,
     pub(super) repeats: usize,
     pub(super) delay: Duration,
+    pub(super) late: Duration,
 }
 
 #[derive(Default)]
 pub(super) struct State {
     last_update: i64,
-    last_message: i64,
+    /// The last number of each supergroup, and under 0 that of all private chats and basic groups.
+    last_messages: HashMap<i64, i64>,
     last_press: u64,
     /// Not confirmed yet, by their numbers.
     pub(super) updates: BTreeMap<i64, Value>,
@@ -57,8 +61,8 @@ pub(super) struct State {
     /// Counts polls; only the latest is answered with updates.
     pub(super) poll: u64,
     pub(super) sent: Vec<Sent>,
-    /// Messages of people, and their chat.
-    pub(super) people: HashMap<i64, i64>,
+    /// Messages of people: their chats and numbers.
+    pub(super) people: HashSet<(i64, i64)>,
     /// Presses, and what was shown for each.
     pub(super) presses: HashMap<String, Option<String>>,
     pub(super) typed: Vec<i64>,
@@ -73,9 +77,12 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn next_message(&mut self) -> i64 {
-        self.last_message += 1;
-        1_000 + self.last_message
+    /// The next number: a supergroup counts by itself, private chats and basic groups of a bot are counted together.
+    pub(super) fn next_message(&mut self, to: i64) -> i64 {
+        let counted = if chat(to)["type"] == "supergroup" { to } else { 0 };
+        let last = self.last_messages.entry(counted).or_insert(1_000);
+        *last += 1;
+        *last
     }
 
     pub(super) fn update(&mut self, kind: &str, value: Value) {
@@ -85,9 +92,10 @@ impl State {
     }
 
     pub(super) fn say(&mut self, mut message: Value) -> i64 {
-        let number = self.next_message();
+        let chat = message["chat"]["id"].as_i64().expect("a chat");
+        let number = self.next_message(chat);
         message["message_id"] = json!(number);
-        self.people.insert(number, message["chat"]["id"].as_i64().expect("a chat"));
+        self.people.insert((chat, number));
         self.update("message", message);
         number
     }
@@ -186,6 +194,7 @@ pub(super) fn chat(id: i64) -> Value {
     match id {
         GROUP => json!({ "id": id, "type": "supergroup", "title": "Crew" }),
         FORUM => json!({ "id": id, "type": "supergroup", "title": "Forum", "is_forum": true }),
+        FEW => json!({ "id": id, "type": "group", "title": "Few" }),
         PERSON | OTHER_PERSON | CROWD..30_000 => json!({ "id": id, "type": "private", "first_name": "Eden" }),
         _ => Value::Null,
     }
