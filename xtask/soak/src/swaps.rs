@@ -17,14 +17,20 @@ pub struct Swapped {
 
 pub fn spawn(options: &Options, mut way: Way, stop: &Stop) -> JoinHandle<Swapped> {
     let (every, mut stop) = (Duration::from_secs(options.swap_seconds), stop.clone());
-    // The classifier and the guard in turn, each by its own file: a load into a filled slot is a swap.
-    let files = [("classifier", "rules"), ("guard:stop-guard", "stop-guard"), ("continuation", "continuation")];
+    // Each in turn by its own file: a load into a filled slot is a swap. That of the channel goes on with its connection.
+    let files = [
+        ("classifier", "rules"),
+        ("guard:stop-guard", "stop-guard"),
+        ("continuation", "continuation"),
+        ("channel:discord", "discord"),
+    ];
     let files = files.map(|(slot, name)| (slot, options.components.join(format!("{name}.wasm"))));
     tokio::spawn(async move {
         let mut swapped = Swapped::default();
+        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
         for (slot, file) in files.iter().cycle() {
             tokio::select! {
-                () = tokio::time::sleep(every) => {}
+                _ = ticks.tick() => {}
                 _ = stop.changed() => break,
             }
             let Ok(open) = way.open().await else { break };
