@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use support::browser::{Browser, Tab};
-use support::pages::{Site, assert_marked, lacks, look_at, shows};
+use support::pages::{Site, assert_marked, lacks, look_at, shows, upload};
 use support::{Binary, TestDir, eventually, guest, have, path_of};
 
 const SCRIPT: &str = r#"{ rules: [
@@ -187,14 +187,6 @@ fn plugins(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
     rules(site, dir, tab);
     tab.open(&site.address("/plugins/guard:nobody"));
     shows(tab, "Not found");
-}
-
-/// Puts a file into the field as a person does who chooses one, and sends it.
-fn upload(name: &str, bytes: &[u8]) -> String {
-    let list = bytes.iter().map(u8::to_string).collect::<Vec<_>>().join(",");
-    format!(
-        "(() => {{ const data = new DataTransfer(); data.items.add(new File([new Uint8Array([{list}])], '{name}')); const field = document.querySelector('#upload'); field.files = data.files; field.form.requestSubmit(); }})()"
-    )
 }
 
 fn slot_of(site: &Site<'_>, name: &str) -> Value {

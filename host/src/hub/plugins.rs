@@ -5,13 +5,11 @@ use serde_json::{Map, Value, json};
 
 use super::{Error, Handle};
 use crate::event::Kind;
-use crate::monitor::{EventsQuery, Heard, seq_of_cursor};
+use crate::monitor::{EventsQuery, Heard};
 use crate::plugins::{From, Load, POLICY_VERSION, SlotName, View, builtin_names};
 use crate::policy::{CategoriesInput, Conversation, World};
 
 const HISTORY: usize = 20;
-/// Pages of the log that are looked through for one slot's swaps.
-const PAGES_MAX: usize = 5;
 const LOG_LINES: usize = 30;
 /// Work sessions that a version is tried on.
 const SESSIONS: usize = 100;
@@ -96,21 +94,12 @@ impl Handle {
             Kind::PluginUnloaded,
         ];
         let types: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
-        let (mut rows, mut before) = (Vec::new(), None);
-        for _ in 0..PAGES_MAX {
-            let asked = EventsQuery { types: types.clone(), before, limit: 100, ..EventsQuery::default() };
-            let page = match self.0.monitor.events(asked).await.map_err(Error::from) {
-                Err(Error::Indexing { percent }) => return Ok(Indexed::Indexing(percent)),
-                page => page?,
-            };
-            rows.extend(page.rows.iter().filter(|event| event["data"]["slot"] == slot).map(swap_row));
-            before = page.next.as_deref().and_then(seq_of_cursor);
-            if before.is_none() || rows.len() >= HISTORY {
-                break;
-            }
+        let subject = Some(format!("slot:{slot}"));
+        let asked = EventsQuery { types, subject, limit: HISTORY, ..EventsQuery::default() };
+        match self.0.monitor.events(asked).await.map_err(Error::from) {
+            Err(Error::Indexing { percent }) => Ok(Indexed::Indexing(percent)),
+            page => Ok(Indexed::Ready(page?.rows.iter().map(swap_row).collect())),
         }
-        rows.truncate(HISTORY);
-        Ok(Indexed::Ready(rows))
     }
 
     /// What a classifier would answer, beside the one that serves. Changes nothing.

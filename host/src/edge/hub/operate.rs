@@ -53,6 +53,8 @@ async fn changed_slot(context: &Context, slot: &str, sent: &Sent) -> Result<Stri
         "load" => json!({ "slot": slot, "source": sent.form.written("source") }),
         "config" => {
             let config = hub::config_of(&sent.form.written("config")).map_err(|said| bad("config", said))?;
+            let now = context.hub.slot(slot, None).await.ok().map(|now| now.mark());
+            sent.as_seen("what serves here", now.as_deref())?;
             json!({ "slot": slot, "source": sent.form.written("source"), "config": config })
         }
         "unload" | "disable" | "enable" | "accept" | "rollback" | "release" => json!({ "slot": slot }),
@@ -88,10 +90,7 @@ async fn uploaded(
 async fn changed_rules(context: &Context, slot: &str, sent: &Sent) -> Result<String, Refusal> {
     let text = sent.form.written("rules");
     let now = context.hub.rules().await.map_err(|error| Refusal::Unavailable { said: error.to_string() })?;
-    if sent.form.get("seen").is_some_and(|seen| seen != chela_page::mark_of(&now)) {
-        let said = "the file of rules has changed since you looked; see what it says now, and try again".to_owned();
-        return Err(Refusal::Conflict { said });
-    }
+    sent.as_seen("the file of rules", Some(&chela_page::mark_of(&now)))?;
     let config =
         hub::config_of(&text).map_err(|said| bad("rules", format!("{said}; the rules before go on serving")))?;
     let tried = json!({ "slot": slot, "source": "builtin:rules", "config": config, "shadow": true });
