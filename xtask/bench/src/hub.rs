@@ -34,7 +34,7 @@ const OPEN_S: u64 = 300;
 const SETTLES_S: u64 = 10;
 
 /// Every view; `ID` is a work session, `TASK` a task, `JOB` a job, `AGENT` an agent.
-const VIEWS: [(&str, &str); 32] = [
+const VIEWS: [(&str, &str); 31] = [
     ("overview", "/"),
     ("conversations", "/conversations"),
     ("conversations_all", "/conversations?category=all"),
