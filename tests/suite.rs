@@ -95,6 +95,7 @@ mod cases {
     mod tasks_editing;
     mod tasks_files;
     mod tasks_tools;
+    mod telegram_once;
     mod telegram_server;
     mod telegram_talk;
     mod tls;

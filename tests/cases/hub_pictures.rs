@@ -19,7 +19,7 @@ const SCRIPT: &str = r#"{ rules: [
         { call: { tool: "sessions_send", args: { agentId: "eden", message: "[Goal] Landing page for the shop\nPlease draft the landing page: one picture, two sentences, and **a button**.", timeoutSeconds: 0 } } },
         { call: { tool: "sessions_send", args: { agentId: "seum", message: "[Goal] A home for the shop\nPlease deploy the shop and tell me where it is reached.", timeoutSeconds: 0 } } },
         { say: "Eden drafts the page, Seum finds it a home. I tell you as soon as both are there:\n\n1. the page\n2. the address" } ] },
-    { agent: "ruda", when: "plan the week", steps: [{ say: "Monday: nets. Tuesday: bags.", delayMs: 600000 }] },
+    { agent: "eden", when: "pack the bags", steps: [{ say: "Packed.", delayMs: 600000 }] },
     { agent: "ruda", steps: [{ say: "Two are at work, and nothing is on fire." }] },
     { agent: "eden", when: "draft the landing page", steps: [
         { call: { tool: "task_start", args: { description: "Draft the landing page\n\nOne picture, two sentences, and **a button**.", priority: "high", due_date: "DUE", steps: [{ content: "Collect what the shop sells" }, { content: "Write two sentences" }, { content: "Choose a picture" }, { content: "Hand it to Seum" }] } } },
@@ -362,9 +362,7 @@ fn told(site: &Site<'_>) -> Vec<(&'static str, String)> {
         let mine = |job: &&Value| job["workSessionId"] == *session && job["targetSessionKey"] == "agent:eden:main";
         jobs.iter().find(mine)?["jobId"].as_str().map(str::to_owned)
     });
-    let asked_more =
-        json!({ "sessionKey": "agent:ruda:main", "message": "And plan the week, please.", "idempotencyKey": "week" });
-    site.call("agent", asked_more);
+    site.tell("eden", "Meanwhile, please pack the bags.", "bags");
     let events = site.api("/api/events?type=task.started");
     let cursor = events["events"][0]["seq"].as_u64().map(|seq| format!("{}%3A{}", seq >> 32, seq & 0xffff_ffff));
     let asking = asked["taskId"].as_str().expect("a task").to_owned();

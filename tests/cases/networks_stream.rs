@@ -17,10 +17,8 @@ fn check(name: &str) {
         scratch: dir.scratch().to_owned(),
     };
     let report = run(name, &options, |said| eprintln!("{said}")).expect("swaps, and lives that end by kills alone");
-    assert!(report.is_clean(name), "{report:#?}");
+    assert!(report.is_clean(), "{report:#?}");
     assert!(report.messages >= 40 && report.kill_messages >= 40, "enough was said: {report:#?}");
-    // What was on its way at a kill, where the network cannot tell: no more than the adapter has under way at once.
-    assert!(report.kill_doubled <= 5 * 32, "{report:#?}");
 }
 
 #[test]

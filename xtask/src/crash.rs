@@ -15,13 +15,17 @@ pub enum Area {
     Events,
     /// Flows between agents, while two hundred of them are under way; with power cuts and the simulation of the disk
     Jobs,
+    /// A chat network whose people talk to an agent, 100 messages a second
+    Slack,
+    Telegram,
+    Webhook,
 }
 
 #[derive(clap::Args)]
 pub struct Arguments {
     #[arg(value_enum)]
     area: Area,
-    /// How often; 200 for events and 500 for jobs if left out
+    /// How often; 200 for events, 500 for jobs and 50 for a network if left out
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     kills: Option<u32>,
     /// Power cuts, of jobs alone; left out where this machine has no loop devices
@@ -49,6 +53,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Area::Jobs => {
             command.arg("jobs").arg("--cuts").arg(arguments.cuts.to_string());
             arguments.kills.unwrap_or(500)
+        }
+        Area::Slack | Area::Telegram | Area::Webhook => {
+            let name = arguments.area.to_possible_value().context("every area has a name")?;
+            command.arg("network").arg(name.get_name());
+            arguments.kills.unwrap_or(50)
         }
     };
     command.arg("--kills").arg(kills.to_string()).arg("--seed").arg(arguments.seed.to_string());

@@ -65,7 +65,7 @@ fn of_networks(binary: &Path) -> Result<Value> {
             scratch: scratch.path().to_owned(),
         };
         let report = networks::run(name, &options, |said| eprintln!("{said}"))?;
-        if !report.is_clean(name) {
+        if !report.is_clean() {
             eprintln!("{name} is not clean, see {}: {report:#?}", scratch.keep().display());
         }
         figures.insert(name.to_owned(), json!(report));

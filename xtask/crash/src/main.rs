@@ -1,10 +1,10 @@
-//! `chela-crash events` and `chela-crash jobs` drive, `chela-crash work` is one of the lives that the first ends. `cargo xtask crash` calls them.
+//! `chela-crash events`, `jobs` and `network` drive, `chela-crash work` is one of the lives that the first ends. `cargo xtask crash` calls them.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use chela_crash::{Options, jobs, work};
+use chela_crash::{Options, channels, jobs, work};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -44,6 +44,24 @@ enum Task {
         #[arg(long, value_name = "DIR")]
         below: PathBuf,
     },
+    /// Kill while people of a chat network talk to agents; prints one JSON object
+    Network {
+        /// slack, telegram or webhook
+        name: String,
+        #[arg(long, default_value_t = 50)]
+        kills: u32,
+        /// Messages a second
+        #[arg(long, default_value_t = 100)]
+        rate: u32,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The gateway
+        #[arg(long)]
+        chela: PathBuf,
+        /// Where everything is made; it stays there when something is wrong
+        #[arg(long, value_name = "DIR")]
+        below: PathBuf,
+    },
     /// Emit until killed
     Work(work::Arguments),
 }
@@ -53,6 +71,9 @@ const KILLS_BETWEEN_CHECKS: u32 = 50;
 
 /// Flows under way at once while jobs are killed.
 const FLOWS: usize = 200;
+
+/// People who talk at once while a network's gateway is killed.
+const PLACES: u64 = 100;
 
 fn main() -> Result<ExitCode> {
     match Arguments::parse().task {
@@ -67,6 +88,11 @@ fn main() -> Result<ExitCode> {
         Task::Jobs { kills, cuts, seed, chela, below } => in_scratch(&below, |scratch| {
             let options = jobs::Options { kills, cuts, seed, flows: FLOWS, chela, scratch };
             let report = jobs::run(&options, |said| eprintln!("{said}"))?;
+            Ok((serde_json::to_string(&report)?, report.is_clean()))
+        }),
+        Task::Network { name, kills, rate, seed, chela, below } => in_scratch(&below, |scratch| {
+            let options = channels::Options { swaps: 0, kills, a_second: rate, places: PLACES, seed, chela, scratch };
+            let report = channels::networks::run(&name, &options, |said| eprintln!("{said}"))?;
             Ok((serde_json::to_string(&report)?, report.is_clean()))
         }),
     }

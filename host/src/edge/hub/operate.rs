@@ -61,7 +61,13 @@ async fn changed_slot(context: &Context, slot: &str, sent: &Sent) -> Result<Stri
         _ => return Err(bad("do", "there is no such change of a slot".into())),
     };
     let method = if wanted == "config" { "load" } else { wanted };
-    by_method(context, &sent.caller, &format!("plugin.{method}"), params).await?;
+    let done = by_method(context, &sent.caller, &format!("plugin.{method}"), params).await;
+    done.map_err(|refusal| match refusal {
+        Refusal::Conflict { said } if wanted == "config" => {
+            Refusal::Conflict { said: hub::with_line(&sent.form.written("config"), &said) }
+        }
+        refusal => refusal,
+    })?;
     Ok(format!("/plugins/{}", encode(slot)))
 }
 
@@ -94,7 +100,10 @@ async fn changed_rules(context: &Context, slot: &str, sent: &Sent) -> Result<Str
     let config =
         hub::config_of(&text).map_err(|said| bad("rules", format!("{said}; the rules before go on serving")))?;
     let tried = json!({ "slot": slot, "source": "builtin:rules", "config": config, "shadow": true });
-    let refused = |refusal: Refusal| Refusal::Conflict { said: format!("{refusal}; the rules before go on serving") };
+    let refused = |refusal: Refusal| {
+        let said = format!("{}; the rules before go on serving", hub::with_line(&text, &refusal.to_string()));
+        Refusal::Conflict { said }
+    };
     by_method(context, &sent.caller, "plugin.load", tried).await.map_err(refused)?;
     let path = context.dir.rules();
     let write = async move {
