@@ -342,6 +342,8 @@ impl Thread {
         }
         let late = line.data.late.0;
         self.state = match &*line.kind {
+            // What was asked anew has not been answered: the last response is what it was.
+            "a2a.send" if self.state == ThreadState::Blocked => ThreadState::Blocked,
             "a2a.send" => ThreadState::Active,
             "a2a.response" if late => self.state,
             "a2a.response" if line.data.outcome.get() == Some("blocked") => ThreadState::Blocked,

@@ -152,6 +152,7 @@ fn same_fields(line: &Line<'_>, event: &Map<String, Value>) -> Result<(), String
         ("taskId", &found.task_id),
         ("rootTaskId", &found.root_task_id),
         ("jobId", &found.job_id),
+        ("slot", &found.slot),
         ("runId", &found.run_id),
         ("eventRole", &found.event_role),
         ("sessionKey", &found.session_key),

@@ -15,8 +15,8 @@ use crate::event::Role;
 pub(super) use sessions::parsed;
 use sessions::{SILENCE_MS, Sessions};
 
-/// Another number means another layout: the index is made again.
-const VERSION: i64 = 3;
+/// Another number means another layout, or that events add up to something else: the index is made again.
+const VERSION: i64 = 4;
 const TIMES_EVERY_MS: u64 = 60_000;
 /// News go in beside those who make them: after so many events the processor is left to whoever waits for it.
 const YIELD_EVERY: usize = 8;
@@ -216,7 +216,9 @@ impl Index {
                 session,
             ])?;
             let data = &entry.line.data;
-            let subjects = [("task", data.task_id.get()), ("job", data.job_id.get())];
+            // What happened to a slot is looked for by its name; what was decided there is not, and there is much of it.
+            let slot = data.slot.get().filter(|_| entry.line.kind.starts_with("plugin."));
+            let subjects = [("task", data.task_id.get()), ("job", data.job_id.get()), ("slot", slot)];
             for (kind, id) in subjects.into_iter().filter_map(|(kind, id)| Some((kind, id?))) {
                 let subject = word(&tx, &mut self.words, &subject(kind, id))?;
                 name.execute(params![subject, entry.seq])?;
@@ -505,7 +507,7 @@ fn word(tx: &Transaction<'_>, known: &mut HashMap<String, i64>, text: &str) -> D
     Ok(id)
 }
 
-/// The word under which the events of a task or job are found.
+/// The word under which the events of a task, job or slot are found.
 pub(super) fn subject(kind: &str, id: &str) -> String {
     format!("{kind}:{}", fold::cut(id, 256))
 }

@@ -106,7 +106,10 @@ fn a_thread_is_blocked_by_its_last_response_and_resolved_by_its_end() {
     check(&[send.clone(), response(Some("blocked"))], ThreadState::Blocked);
     check(&[send.clone(), response(Some("blocked")), end.clone()], ThreadState::Blocked);
     check(&[send.clone(), response(Some("blocked")), response(None), end.clone()], ThreadState::Resolved);
-    check(&[send.clone(), end, send], ThreadState::Active);
+    check(&[send.clone(), end.clone(), send.clone()], ThreadState::Active);
+    check(&[send.clone(), response(Some("blocked")), send.clone()], ThreadState::Blocked);
+    check(&[send.clone(), response(Some("blocked")), end.clone(), send.clone()], ThreadState::Blocked);
+    check(&[send.clone(), response(Some("blocked")), send, response(None), end], ThreadState::Resolved);
 }
 
 #[test]

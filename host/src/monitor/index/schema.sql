@@ -4,7 +4,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE segments (
     number INTEGER PRIMARY KEY, head_len INTEGER NOT NULL, head BLOB NOT NULL, read_to INTEGER NOT NULL, tail BLOB NOT NULL
 );
--- Event types, and the tasks and jobs that events name.
+-- Event types, and the tasks, jobs and slots that events name.
 CREATE TABLE words (id INTEGER PRIMARY KEY, word TEXT NOT NULL UNIQUE);
 -- `seq` is the place in the log: segment number x 2^32 + offset. `how`: 0 the writer gave the role, 1 the classifier, 2 nobody knew.
 CREATE TABLE events (
