@@ -39,6 +39,7 @@ mod table;
 mod tasks;
 mod tools;
 mod upgrade;
+mod workspaces;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

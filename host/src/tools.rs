@@ -5,6 +5,7 @@
 mod ask;
 mod fetch;
 mod files;
+mod look;
 mod talk;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,8 @@ use crate::sessions::{self, Chain, Part};
 use crate::settings;
 use crate::tasks::{self, TOOLS, ToolSpec, View};
 use crate::traces::{self, Begin};
+
+pub use look::{PART_BYTES_MAX, PART_BYTES_MIN, Seen, Unseen, look};
 
 /// Why a call gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -62,13 +65,6 @@ pub struct Call {
     pub run: Option<InRun>,
     /// By which its answer is asked for again, where the caller has given one.
     pub key: Option<String>,
-}
-
-/// What people look at in a workspace.
-#[derive(Clone, Debug)]
-pub enum Look {
-    Folder { path: String },
-    File { path: String, offset: u64, limit: u64 },
 }
 
 impl Call {
@@ -297,17 +293,6 @@ impl Handle {
                     answer.entry("warning").or_insert_with(|| json!(warnings.join("; ")));
                 }
                 Ok(answer)
-            }
-        }
-    }
-
-    /// Reads a file of an agent's workspace, or lists a folder of it, for people.
-    pub async fn look_into(&self, agent: &Agent, look: Look) -> Map<String, Value> {
-        match look {
-            Look::Folder { path } => self.on_files(agent, "files_list", data(json!({ "path": path }))).await,
-            Look::File { path, offset, limit } => {
-                self.on_files(agent, "files_read", data(json!({ "path": path, "offset": offset, "limit": limit })))
-                    .await
             }
         }
     }

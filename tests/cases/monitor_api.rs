@@ -325,7 +325,7 @@ fn every_operation_answers_as_the_document_says() {
             }
         }
     }
-    assert!(called >= 24, "{called} calls");
+    assert!(called >= 29, "{called} calls");
 }
 
 /// A path with names of the fixture, or with ones that nothing has; none where such a thing is no error.
@@ -335,12 +335,13 @@ fn filled(path: &str, there: bool) -> Option<String> {
         (false, _) => "never",
         // Nobody of the old system asks people; `human_answers` has one that is there.
         (true, "/api/human-queries/{id}/answer") => return None,
-        (true, path) if path.starts_with("/api/agents/") => "eden",
+        (true, path) if path.starts_with("/api/agents/") || path.starts_with("/api/workspace/") => "eden",
         (true, path) if path.starts_with("/api/jobs/") => "run-9c41d2",
         (true, path) if path.starts_with("/api/tasks/") => "task_20260213_oauth",
         (true, _) => session,
     };
-    Some(path.replace("{id}", id).replace("{taskId}", if there { "task_20260213_oauth" } else { "task_never" }))
+    let path = path.replace("{id}", id).replace("{path}", "tasks/task_20260213_oauth.md");
+    Some(path.replace("{taskId}", if there { "task_20260213_oauth" } else { "task_never" }))
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::frame::{ErrorCode, ErrorShape, ID_CHARS_MAX, Request, Response};
 use super::table::{Caller, Reply};
 use super::{
     Access, Context, Refusal, Routes, body, channels, completions, gateway, health, hub, humans, monitor, plugins,
-    tasks, tools,
+    tasks, tools, workspaces,
 };
 use crate::metrics::Now;
 use crate::port::Port;
@@ -22,12 +22,11 @@ use crate::tls::Identity;
 /// Every route of every listener.
 pub fn routes() -> Routes {
     let routes = plugins::routes(health::routes(Routes::default()));
-    hub::routes(channels::routes(completions::routes(tools::routes(humans::routes(tasks::routes(monitor::routes(
-        routes,
-    )))))))
-    .get("/", Access::Open, &[Port::Gateway], gateway::open)
-    .post("/rpc", Access::PerMethod, &[Port::Gateway], rpc)
-    .get("/metrics", Access::Needs(Scope::Read), &[Port::Gateway, Port::Monitor], metrics)
+    let routes = workspaces::routes(humans::routes(tasks::routes(monitor::routes(routes))));
+    hub::routes(channels::routes(completions::routes(tools::routes(routes))))
+        .get("/", Access::Open, &[Port::Gateway], gateway::open)
+        .post("/rpc", Access::PerMethod, &[Port::Gateway], rpc)
+        .get("/metrics", Access::Needs(Scope::Read), &[Port::Gateway, Port::Monitor], metrics)
 }
 
 /// One request frame in, one response frame out.

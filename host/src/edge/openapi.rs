@@ -6,6 +6,7 @@ use super::humans::{CONVERSATION, QUESTIONS};
 use super::monitor::{EVENTS, JOBS, SESSIONS, STATS};
 use super::params::Param;
 use super::tasks::TASKS;
+use super::workspaces::PART;
 
 /// A path and what it answers.
 pub(super) struct Operation {
@@ -43,6 +44,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
         answer: "HumanQuery",
     },
     get("/api/channels", "Channels", &[], "Chat networks, and how each is"),
+    get("/api/plugins", "Plugins", &[], "Slots, what fills each, and how it does"),
+    get("/api/workspace/{id}/files", "WorkspaceEntry", &[], "The files of an agent's workspace"),
+    get("/api/workspace/{id}/files/{*path}", "WorkspaceEntry", PART, "A folder of it, or a part of a file"),
     get("/api/milestones", "Milestones", &[], "Milestones with their items"),
     get("/api/todos", "Todos", &[], "Todos"),
     get("/api/events", "Events", EVENTS, "Events, newest first; with `since` oldest first"),
@@ -71,7 +75,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
 pub(super) fn document() -> Value {
     let mut paths = Map::new();
     for operation in OPERATIONS {
-        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        // What takes all that is left of a path is a name like any other there.
+        let path = paths.entry(operation.path.replace("{*", "{")).or_insert_with(|| json!({}));
         path[operation.verb] = operation.describe();
     }
     json!({
@@ -100,6 +105,7 @@ impl Operation {
             .split(['{', '}'])
             .skip(1)
             .step_by(2)
+            .map(|name| name.trim_start_matches('*'))
             .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }));
         let parameters: Vec<Value> = in_path.chain(self.params.iter().map(|param| param.describe())).collect();
         let answer = |description: &str, schema: &str| {
@@ -369,6 +375,8 @@ fn schemas() -> Value {
             "plugin": { "type": ["object", "null"] }, "received": whole(), "delivered": whole(), "refused": whole(),
             "restarts": whole(),
         })),
+        "Plugins": plugins(),
+        "WorkspaceEntry": workspace_entry(),
         "HumanQueries": page("humanQueries", "HumanQuery"),
         "HumanQuery": question(),
         "HumanAnswer": object(&["answer"], json!({ "answer": text() })),
@@ -417,6 +425,43 @@ fn continuation() -> Value {
                 })),
                 { "type": "null" },
             ] },
+        }),
+    )
+}
+
+/// Slots with what fills them.
+fn plugins() -> Value {
+    let states = ["loading", "serving", "probation", "quarantined", "disabled", "failed", "empty"];
+    let words = object(
+        &["name", "version", "hash", "source"],
+        json!({ "name": text(), "version": text(), "hash": text(), "source": text() }),
+    );
+    let waiting = object(&["source", "moreGrants"], json!({ "source": text(), "moreGrants": texts() }));
+    let or_none = |schema: Value| json!({ "anyOf": [schema, { "type": "null" }] });
+    let slot = object(
+        &["slot", "state", "plugin", "grants", "problem", "waiting", "memoryBytes", "stats"],
+        json!({
+            "slot": text(), "state": { "type": "string", "enum": states }, "plugin": or_none(words), "grants": texts(), "onFailure": maybe(),
+            "problem": maybe(), "waiting": or_none(waiting), "limits": { "type": ["object", "null"] }, "memoryBytes": whole(),
+            "stats": { "type": "object" },
+        }),
+    );
+    object(
+        &["slots", "installed", "unrecorded", "interfaceVersion"],
+        json!({ "slots": { "type": "array", "items": slot }, "installed": texts(), "unrecorded": whole(), "interfaceVersion": text() }),
+    )
+}
+
+/// A folder with its entries, or a file with a part of its text.
+fn workspace_entry() -> Value {
+    let kind = json!({ "type": "string", "enum": ["directory", "file", "link"] });
+    let entry = object(&["name", "kind"], json!({ "name": text(), "kind": kind }));
+    object(
+        &["agentId", "path", "kind"],
+        json!({
+            "agentId": text(), "path": text(), "kind": { "type": "string", "enum": ["directory", "file"] },
+            "entries": { "type": "array", "items": entry }, "more": { "type": "boolean" }, "size": whole(), "offset": whole(),
+            "content": text(), "nextOffset": { "type": ["integer", "null"] },
         }),
     )
 }

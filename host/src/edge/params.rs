@@ -1,5 +1,9 @@
 //! Parameters of the monitor's paths: one table says what each may be, checks what comes in, and describes it for programs.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
@@ -10,6 +14,7 @@ use crate::clock::Timestamp;
 use crate::config::Category;
 use crate::event::Role;
 use crate::monitor::{Since, Status, ThreadState, is_sessions_cursor, seq_of_cursor};
+use crate::tools::{PART_BYTES_MAX, PART_BYTES_MIN};
 
 /// How many rows a page has.
 pub(super) const LIMIT: usize = 50;
@@ -46,6 +51,8 @@ pub(super) enum Param {
     QuestionState,
     TaskOfQuestion,
     Run,
+    Offset,
+    Bytes,
 }
 
 impl Param {
@@ -66,8 +73,9 @@ impl Param {
             Self::Text => "q",
             Self::Since => "since",
             Self::EventCursor | Self::SessionCursor | Self::JobCursor => "cursor",
-            Self::Limit => "limit",
+            Self::Limit | Self::Bytes => "limit",
             Self::Days => "days",
+            Self::Offset => "offset",
         }
     }
 
@@ -105,6 +113,8 @@ impl Param {
             Self::EventCursor | Self::SessionCursor | Self::JobCursor => "`nextCursor` of the page before.",
             Self::Limit => "How many rows at most. A page may be shorter although more follows: `nextCursor` tells.",
             Self::Days => "How many days, up to today.",
+            Self::Offset => "Where in a file to begin, in bytes: 0, or a `nextOffset`.",
+            Self::Bytes => "How many bytes of a file at most; characters stay whole.",
         };
         let words = self.words();
         let list = |items: Value| json!({ "type": "array", "maxItems": VALUES_MAX, "items": items });
@@ -123,6 +133,10 @@ impl Param {
             Self::Since | Self::EventCursor | Self::SessionCursor | Self::JobCursor => json!({ "type": "string" }),
             Self::Limit => json!({ "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT }),
             Self::Days => json!({ "type": "integer", "minimum": 1, "maximum": DAYS_MAX, "default": DAYS }),
+            Self::Offset => json!({ "type": "integer", "minimum": 0, "default": 0 }),
+            Self::Bytes => {
+                json!({ "type": "integer", "minimum": PART_BYTES_MIN, "maximum": PART_BYTES_MAX, "default": PART_BYTES_MAX })
+            }
         };
         json!({ "name": self.name(), "in": "query", "description": about, "style": "form", "explode": false, "schema": schema })
     }
@@ -242,19 +256,30 @@ impl Given {
     }
 
     pub(super) fn limit(&self) -> Result<usize, Refusal> {
-        self.number(Param::Limit, LIMIT, LIMIT_MAX)
+        self.number(Param::Limit, LIMIT, 1..=LIMIT_MAX)
+    }
+
+    /// Which part of a file: where it begins, and its bytes at most.
+    pub(super) fn part(&self) -> Result<(u64, u64), Refusal> {
+        let offset = self.number(Param::Offset, 0, 0..=u64::MAX)?;
+        Ok((offset, self.number(Param::Bytes, PART_BYTES_MAX, PART_BYTES_MIN..=PART_BYTES_MAX)?))
     }
 
     pub(super) fn days(&self) -> Result<u32, Refusal> {
-        let days = self.number(Param::Days, DAYS as usize, DAYS_MAX as usize)?;
-        Ok(u32::try_from(days).unwrap_or(DAYS_MAX))
+        self.number(Param::Days, DAYS, 1..=DAYS_MAX)
     }
 
-    fn number(&self, param: Param, default: usize, max: usize) -> Result<usize, Refusal> {
+    fn number<N>(&self, param: Param, default: N, range: RangeInclusive<N>) -> Result<N, Refusal>
+    where
+        N: Copy + PartialOrd + Display + FromStr,
+    {
         let Some(text) = self.get(param) else { return Ok(default) };
-        match text.parse::<usize>() {
-            Ok(number) if (1..=max).contains(&number) => Ok(number),
-            _ => Err(bad(param.name(), format!("must be a whole number from 1 to {max}"))),
+        match text.parse::<N>() {
+            Ok(number) if range.contains(&number) => Ok(number),
+            _ => {
+                let said = format!("must be a whole number from {} to {}", range.start(), range.end());
+                Err(bad(param.name(), said))
+            }
         }
     }
 }

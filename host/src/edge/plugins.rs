@@ -1,7 +1,7 @@
 //! Methods and paths about plugins: what serves in each slot, and every change an operator may make to it.
 
 use axum::Json;
-use axum::extract::{Query, Request as HttpRequest, State};
+use axum::extract::{Query, RawQuery, Request as HttpRequest, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response as HttpResponse};
 use bytes::Bytes;
@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::frame::{ErrorCode, ErrorShape, Request};
 use super::methods::Nothing;
+use super::monitor::read;
+use super::params::Given;
 use super::table::{Caller, Reply};
 use super::{Access, Context, Methods, Refusal, Routes, body};
 use crate::plugins::{self, From, Load, POLICY_VERSION, SlotName};
@@ -38,7 +40,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let routes = routes
         .get("/admin/plugins", Access::Needs(Scope::Read), GATEWAY, |state, request| by_method(state, "slots", request))
         .get("/admin/plugins/logs", Access::Needs(Scope::Read), GATEWAY, logs_page)
-        .post("/admin/plugins/upload", Access::Needs(Scope::Admin), GATEWAY, upload);
+        .post("/admin/plugins/upload", Access::Needs(Scope::Admin), GATEWAY, upload)
+        .get("/api/plugins", Access::Watching, &Port::ALL, page);
     let changes = [
         ("/admin/plugins/load", "load"),
         ("/admin/plugins/unload", "unload"),
@@ -116,12 +119,22 @@ fn refusal(error: plugins::Error) -> ErrorShape {
 }
 
 async fn slots(context: Context, _: Nothing) -> Result<Value, ErrorShape> {
-    Ok(json!({
+    Ok(shown(&context))
+}
+
+/// Lists a folder.
+fn shown(context: &Context) -> Value {
+    json!({
         "slots": context.plugins.slots(),
         "installed": context.plugins.installed(),
         "unrecorded": context.plugins.unrecorded(),
         "interfaceVersion": POLICY_VERSION,
-    }))
+    })
+}
+
+async fn page(State(context): State<Context>, RawQuery(query): RawQuery) -> Result<Json<Value>, Refusal> {
+    Given::parse(&[], query.as_deref())?;
+    read(move || shown(&context)).await.map(Json)
 }
 
 async fn logs(context: Context, params: Logs) -> Result<Value, ErrorShape> {

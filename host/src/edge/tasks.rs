@@ -41,7 +41,7 @@ impl From<tasks::Error> for Refusal {
 }
 
 /// An agent of the team, by the id in a path.
-fn agent_of(context: &Context, id: &str) -> Result<AgentId, Refusal> {
+pub(super) fn agent_of(context: &Context, id: &str) -> Result<AgentId, Refusal> {
     let settings = context.settings.current();
     let known = settings.config.agents.list.iter().find(|agent| agent.id.as_ref() == id);
     known.map(|agent| agent.id.clone()).ok_or_else(|| no_such("agent", id))

@@ -5,12 +5,11 @@ use serde_json::Value;
 
 use super::{Error, Handle, face, faces};
 use crate::channels;
-use crate::tools::Look;
+use crate::tools::{PART_BYTES_MAX, Seen, look};
 
 const PAGE: usize = 20;
 const ITEMS: usize = 60;
 const TODOS: usize = 100;
-const FILE_BYTES: u64 = 32 * 1024;
 const FILES: usize = 400;
 
 impl Handle {
@@ -24,6 +23,15 @@ impl Handle {
         let all = list["milestones"].as_array().map(Vec::as_slice).unwrap_or_default();
         let rows = all.iter().skip(from).take(PAGE).map(milestone).collect();
         Ok(Milestones { rows, total: all.len(), from, problem: None })
+    }
+
+    /// What a reader sees of a milestone, by which it is told from what it becomes; none where there is none of this name.
+    pub async fn milestone_mark(&self, id: &str) -> Result<Option<String>, Error> {
+        let tasks = self.0.tasks.clone();
+        let read = tokio::task::spawn_blocking(move || tasks.milestones()).await.map_err(|_| Error::Files)?;
+        let list = read.map_err(|_| Error::Files)?;
+        let found = list["milestones"].as_array().into_iter().flatten().find(|row| row["id"] == id);
+        Ok(found.map(|row| milestone(row).mark()))
     }
 
     pub async fn todos(&self, from: usize) -> Result<Todos, Error> {
@@ -49,26 +57,15 @@ impl Handle {
         let known = config.agents.list.iter().find(|known| known.id.as_ref() == id);
         let known = known.ok_or_else(|| Error::unknown("agent", id))?;
         let path = path.trim_matches('/').to_owned();
-        let folder = self.0.tools.look_into(known, Look::Folder { path: path.clone() }).await;
-        let shown = match folder.get("entries").and_then(Value::as_array) {
-            Some(entries) => WorkspaceShown::Folder {
-                rows: entries.iter().take(FILES).map(file_row).collect(),
-                more: entries.len() > FILES || folder.get("more") == Some(&Value::Bool(true)),
+        let (home, wanted) = (self.0.dir.path().join(known.workspace_path()), path.clone());
+        let seen = tokio::task::spawn_blocking(move || look(&home, &wanted, offset, PART_BYTES_MAX)).await;
+        let shown = match seen.map_err(|_| Error::Files)? {
+            Ok(Seen::Folder { entries, more }) => WorkspaceShown::Folder {
+                more: more || entries.len() > FILES,
+                rows: entries.into_iter().take(FILES).map(file_row).collect(),
             },
-            // What is no folder may be a file; what is neither says so itself.
-            None => {
-                let file = Look::File { path: path.clone(), offset, limit: FILE_BYTES };
-                let found = Value::Object(self.0.tools.look_into(known, file).await);
-                match found["content"].as_str() {
-                    Some(text) => WorkspaceShown::File {
-                        text: text.to_owned(),
-                        bytes: found["size"].as_u64().unwrap_or_default(),
-                        from: offset,
-                        next: found["nextOffset"].as_u64(),
-                    },
-                    None => WorkspaceShown::Problem(found["error"].as_str().unwrap_or_default().to_owned()),
-                }
-            }
+            Ok(Seen::File { text, bytes, next }) => WorkspaceShown::File { text, bytes, from: offset, next },
+            Err(unseen) => WorkspaceShown::Problem(unseen.to_string()),
         };
         Ok(Workspace { agents, agent: Some(face(config, id)), path, shown })
     }
@@ -102,8 +99,8 @@ fn milestone(value: &Value) -> MilestoneRow {
     }
 }
 
-fn file_row(entry: &Value) -> FileRow {
-    FileRow { name: text(entry, "name"), is_folder: entry["kind"] == "directory" }
+fn file_row((name, kind): (String, String)) -> FileRow {
+    FileRow { is_folder: kind == "directory", name }
 }
 
 fn channel(view: channels::View) -> ChannelRow {

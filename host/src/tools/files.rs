@@ -19,7 +19,7 @@ use crate::tasks::ToolSpec;
 
 /// With its quoting a part fits into what a model is given of a result.
 const READ_BYTES: u64 = 16 * 1024;
-const READ_BYTES_MAX: u64 = 32 * 1024;
+pub(super) const READ_BYTES_MAX: u64 = 32 * 1024;
 const WRITE_BYTES_MAX: usize = 1024 * 1024;
 const LISTED_MAX: usize = 1_000;
 
@@ -46,15 +46,15 @@ pub(super) const TOOLS: &[ToolSpec] = &[
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct ReadFile {
+pub(super) struct ReadFile {
     #[schemars(length(min = 1, max = 1000))]
-    path: String,
+    pub(super) path: String,
     /// Where to begin, in bytes
     #[serde(default)]
-    offset: u64,
+    pub(super) offset: u64,
     #[serde(default)]
     #[schemars(range(max = READ_BYTES_MAX))]
-    limit: Option<u64>,
+    pub(super) limit: Option<u64>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -68,10 +68,10 @@ struct WriteFile {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct ListFiles {
+pub(super) struct ListFiles {
     #[serde(default)]
     #[schemars(length(max = 1000))]
-    path: String,
+    pub(super) path: String,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -113,7 +113,7 @@ pub(super) fn run(
     }
 }
 
-fn read(root: &OwnedFd, args: ReadFile) -> Result<Map<String, Value>, Error> {
+pub(super) fn read(root: &OwnedFd, args: ReadFile) -> Result<Map<String, Value>, Error> {
     let file = open(root, &args.path, OFlags::RDONLY | OFlags::NONBLOCK)?;
     let mut file = File::from(file);
     let io = |cause| Error::Io { path: args.path.clone(), cause };
@@ -207,7 +207,7 @@ fn directory(root: &OwnedFd, path: &Path, shown: &str) -> Result<OwnedFd, Error>
     Ok(dir)
 }
 
-fn list(root: &OwnedFd, args: ListFiles) -> Result<Map<String, Value>, Error> {
+pub(super) fn list(root: &OwnedFd, args: ListFiles) -> Result<Map<String, Value>, Error> {
     let path = if args.path.is_empty() { "." } else { &args.path };
     let dir = open(root, path, OFlags::DIRECTORY | OFlags::RDONLY)?;
     let io = |cause| failed(path, cause);
@@ -241,7 +241,7 @@ fn open(root: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd, Error> {
         .map_err(|cause| failed(path, cause))
 }
 
-fn failed(path: &str, cause: Errno) -> Error {
+pub(super) fn failed(path: &str, cause: Errno) -> Error {
     let path = path.to_owned();
     match cause {
         Errno::XDEV | Errno::LOOP => Error::Outside { path },

@@ -1,6 +1,7 @@
 //! Milestones, todos, files of workspaces, channels and settings, as their pages show them.
 
 use super::Face;
+use crate::assets::mark_of;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListRow {
@@ -20,6 +21,13 @@ pub struct MilestoneRow {
     pub items: Vec<ListRow>,
     /// Items that are not shown.
     pub items_left: usize,
+}
+
+impl MilestoneRow {
+    /// Tells what a reader saw of it from what it has become.
+    pub fn mark(&self) -> String {
+        mark_of(&format!("{}\n{}", self.row.title, self.due.as_deref().unwrap_or_default()))
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
