@@ -25,7 +25,7 @@ use crate::layout::StateDir;
 use crate::monitor::QueryError;
 use crate::{channels, clock, continuation, dialogues, humans, sessions, tools};
 
-pub use plugins::{TryOn, config_of};
+pub use plugins::{TryOn, config_of, with_line};
 pub use stale::{Stale, of_event, of_feed};
 
 /// Cards of one column while all are shown, and of a column alone.

@@ -1,6 +1,6 @@
 //! Small cases, one line each: a text, what is asked of it, and the text after.
 
-use crate::{DEPTH_MAX, Error, Options, TEXT_BYTES_MAX, get, patch, set};
+use crate::{DEPTH_MAX, Error, Options, TEXT_BYTES_MAX, get, line_of, patch, set};
 use serde_json::{Value, json};
 
 fn check(before: &str, change: &str, after: &str) {
@@ -271,4 +271,17 @@ fn a_long_text_on_one_line_is_changed_in_good_time() {
     let patched = patch(&format!("{{l:[{}]}}", entries.join(",")), &json!({ "l": change }), &Options::default())
         .expect("changed");
     assert_eq!(patched.changed.len(), 60_000);
+}
+
+#[test]
+fn a_value_stands_on_a_line() {
+    let text = "{\n  // note\n  a: [1,\n    { b: 2 }],\r\n  \"c.d\": 3 }";
+    let check = |path: &str, line: Option<usize>| assert_eq!(line_of(text, path), line, "{path}");
+    check("a", Some(3));
+    check("a[1].b", Some(4));
+    check("[\"c.d\"]", Some(5));
+    for none in ["", "b", "a[2]", "a.b", "a[", "c.d"] {
+        check(none, None);
+    }
+    assert_eq!(line_of("{ a: ", "a"), None);
 }

@@ -72,6 +72,14 @@ pub fn set(text: &str, path: &str, value: Option<&Value>) -> Result<Patched, Err
     change::written(text, &node, &old, &new)
 }
 
+/// The line, from one, on which the value at a path stands; none where the text has no such value.
+pub fn line_of(text: &str, path: &str) -> Option<usize> {
+    let (node, value) = scan::document(text).ok()?;
+    let steps = path::parse(path).ok().filter(|steps| !steps.is_empty())?;
+    path::find(&value, &steps)?;
+    Some(lines::position(text, node.nearest(&steps).start).0)
+}
+
 /// The value at a path, or nothing if there is none. `Infinity` and `NaN` read as null, as serde_json has no word for them.
 pub fn get(text: &str, path: &str) -> Result<Option<Value>, Error> {
     let (_, value) = scan::document(text)?;

@@ -72,6 +72,8 @@
     if (have.nodeName === "TIME" && have.getAttribute("datetime") === want.getAttribute("datetime")) return;
     if (have.hasAttribute("data-keep") && !have.parentNode.hidden) return;
     if (isField(have) && (have === document.activeElement || isDirty(have))) return;
+    // Who has begun to type saw it as it was then: what changed since is said when it is sent, and taken into account after that.
+    if (have.name === "seen" && have.form && !have.form.refused && holdsTyped(have.form)) return;
     const stays = have.nodeName === "DETAILS" ? ["open"] : have.matches(".column, .card") ? ["class"] : [];
     for (const { name, value } of [...want.attributes]) if (!stays.includes(name) && have.getAttribute(name) !== value) have.setAttribute(name, value);
     for (const { name } of [...have.attributes]) if (!stays.includes(name) && !want.hasAttribute(name)) have.removeAttribute(name);
@@ -222,6 +224,7 @@
     const told = await answer.json().catch(() => ({}));
     if (answer.type === "opaqueredirect" || answer.status === 401) { say(form, body.dataset.expired); signedOut(); return; }
     // What was refused may have been asked from an old page: all of it is fetched, whatever is thought to be known.
+    form.refused = !answer.ok;
     if (!answer.ok) { say(form, told.error?.message || body.dataset.unsent); tags.clear(); markStale(null); return; }
     dropDrafts(form);
     // What was changed is what is there now; what was new leaves an empty field.
@@ -306,6 +309,12 @@
     const card = event.target.closest?.("[data-open]");
     if (card && (card.nodeName === "a" || !event.target.closest("a, button, summary"))) location.assign(card.dataset.open);
   });
+
+  // Where there is little room, the navigation shows where the reader is.
+  const here = document.querySelector(".top > nav [aria-current]");
+  const showHere = () => { if (here) here.parentNode.scrollLeft = here.offsetLeft - here.parentNode.offsetLeft - (here.parentNode.clientWidth - here.offsetWidth) / 2; };
+  addEventListener("resize", showHere);
+  showHere();
 
   document.addEventListener("visibilitychange", plan);
   tellTimes();

@@ -7,14 +7,14 @@ use crate::parts::{badge, clip, empty, encode, is_colour, shown_title, task_path
 use crate::tasks::filters;
 use crate::views::{Canvas, CanvasAgent, TaskCard};
 
-const NODE: i64 = 180;
-const TASK: i64 = 300;
+const NODE: i64 = 210;
+const TASK: i64 = 320;
 const ROW: i64 = 46;
 const HIGH: i64 = 36;
 /// Above the first row, so that its outline is whole.
 const MARGIN: i64 = 2;
 /// Where orchestrators, who works for them, and tasks begin.
-const COLUMNS: [i64; 3] = [8, 238, 468];
+const COLUMNS: [i64; 3] = [8, 268, 528];
 
 pub fn canvas(shell: &Shell, view: &Canvas) -> Page {
     let words = shell.words();
@@ -97,12 +97,19 @@ fn curve(from: (i64, i64), to: (i64, i64)) -> String {
 fn agent(shell: &Shell, one: &Placed<'_>) -> Markup {
     let (words, face, left) = (shell.words(), &one.node.face, COLUMNS[one.column]);
     let name = format!("{} {}", face.emoji.as_deref().unwrap_or_default(), clip(&face.name, 24));
-    let role = if one.node.role == "orchestrator" { words.role_orchestrator } else { words.role_worker };
+    let role = match one.node.role.as_str() {
+        "orchestrator" => words.role_orchestrator,
+        "worker" => words.role_worker,
+        _ => words.role_agent,
+    };
+    // Whose task waits for a person waits with it.
+    let asks = one.node.tasks.iter().any(|card| card.question.is_some());
+    let told = if asks { format!("{role} · ? {}", words.waits_for_person) } else { role.to_owned() };
     html! {
-        a.node href=(format!("/agents/{}", encode(&face.id))) aria-label=(format!("{role} {}", clip(&face.name, 60))) data-key=(face.id) {
+        a.node href=(format!("/agents/{}", encode(&face.id))) aria-label=(format!("{} · {told}", clip(&face.name, 60))) data-kind=[asks.then_some("asks")] data-key=(face.id) {
             rect x=(left) y=(one.top) width=(NODE) height=(HIGH) rx="8" stroke=[face.colour.as_deref().filter(|c| is_colour(c))] {}
             text x=(left + 10) y=(one.top + 16) { (name.trim()) }
-            text.tick x=(left + 10) y=(one.top + 30) { (role) }
+            text.tick x=(left + 10) y=(one.top + 30) { (told) }
         }
         @for (nth, card) in (0..).zip(&one.node.tasks) { (task(shell, card, one.top + nth * ROW)) }
         @if one.node.left > 0 {

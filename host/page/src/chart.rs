@@ -1,42 +1,50 @@
 //! Counts as pictures, drawn by the server: over days, beside each other, along time. Whoever does not see them has the same as text.
+//! Keeps true: widths are shares of the picture's, so that letters have their own size on every screen.
 
 use maud::{Markup, html};
 
-use crate::canvas::short;
 use crate::events::{ROLES, role_word};
 use crate::time::iso;
 use crate::views::{Day, EventLine};
 use crate::words::Words;
 
-const WIDTH: u64 = 560;
+/// How wide a picture is: places on it are thousandths.
+const WIDTH: u64 = 1_000;
+/// A dot at either end is whole.
+const EDGE: u64 = 12;
 const HEIGHT: u64 = 96;
-/// The height of one row of bars that lie.
-const ROW: u64 = 22;
-/// Where the bars that lie begin, and where they end.
-const LEFT: u64 = 150;
-const RIGHT: u64 = 440;
-/// The height of one lane of dots.
-const LANE: u64 = 20;
+/// A row of words with its bar or lane below them.
+const ROW: u64 = 32;
+/// Below the last row, for words about the scale.
+const FOOT: u64 = 16;
+
+/// A place or a width as a share.
+fn share(thousandths: u64) -> String {
+    format!("{}.{}%", thousandths / 10, thousandths % 10)
+}
+
+fn rows_high(rows: usize) -> u64 {
+    ROW * (rows as u64).max(1)
+}
 
 /// A bar a day, with a table of the same numbers for those who do not see it.
 pub(crate) fn bars(days: &[Day], words: &Words) -> Markup {
     let most = days.iter().map(|day| day.events).max().unwrap_or(0).max(1);
     let step = WIDTH / (days.len().max(1) as u64);
     html! {
-        svg.chart viewBox=(format!("0 0 {WIDTH} {}", HEIGHT + 18)) role="img" aria-label=(words.events_per_day) {
+        svg.chart height=(HEIGHT + FOOT) role="img" aria-label=(words.events_per_day) {
             @for (at, day) in days.iter().enumerate() {
                 @let height = (day.events * HEIGHT).div_ceil(most);
-                @let left = at as u64 * step;
-                rect.bar x=(left + 2) y=(HEIGHT - height) width=(step.saturating_sub(4).max(1)) height=(height) rx="2" {
+                rect.bar x=(share(at as u64 * step + 4)) y=(HEIGHT - height) width=(share(step.saturating_sub(8).max(1))) height=(height) rx="2" {
                     title { (day.day) ": " (day.events) }
                 }
                 @if at == 0 || at + 1 == days.len() {
-                    text.tick x=(if at == 0 { left + 2 } else { left + step - 2 }) y=(HEIGHT + 14)
+                    text.tick x=(if at == 0 { "0%" } else { "100%" }) y=(HEIGHT + 13)
                         text-anchor=(if at == 0 { "start" } else { "end" }) { (day.day.get(5..).unwrap_or(&day.day)) }
                 }
             }
-            line.axis x1="0" y1=(HEIGHT) x2=(WIDTH) y2=(HEIGHT) {}
-            text.tick x=(WIDTH / 2) y=(HEIGHT + 14) text-anchor="middle" { "max " (most) }
+            line.axis x1="0" y1=(HEIGHT) x2="100%" y2=(HEIGHT) {}
+            text.tick x="50%" y=(HEIGHT + 13) text-anchor="middle" { "max " (most) }
         }
         table.unseen {
             caption { (words.events_per_day) }
@@ -46,47 +54,54 @@ pub(crate) fn bars(days: &[Day], words: &Words) -> Markup {
     }
 }
 
-/// A lying bar for each row, with what it stands for before it and its value as text behind it.
+/// What a row is about, and its value.
+fn words_of(top: u64, name: &str, text: &str) -> Markup {
+    html! {
+        text.name x="0" y=(top + 13) { (crate::clip(name, 80)) }
+        text.tick x="100%" y=(top + 13) text-anchor="end" { (text) }
+    }
+}
+
+/// A lying bar for each row, below what it stands for and its value.
 pub(crate) fn across(label: &str, rows: &[(String, u64, String)]) -> Markup {
     let most = rows.iter().map(|(_, value, _)| *value).max().unwrap_or(0).max(1);
     html! {
-        svg.chart viewBox=(format!("0 0 {WIDTH} {}", ROW * (rows.len() as u64).max(1))) role="img" aria-label=(said(label, rows)) {
+        svg.chart height=(rows_high(rows.len())) role="img" aria-label=(said(label, rows)) {
             @for (at, (name, value, text)) in rows.iter().enumerate() {
                 @let top = at as u64 * ROW;
-                text.name x=(LEFT - 8) y=(top + 15) text-anchor="end" { (short(name, 20)) }
-                rect.back x=(LEFT) y=(top + 5) width=(RIGHT - LEFT) height="12" rx="2" {}
-                rect.bar x=(LEFT) y=(top + 5) width=((value * (RIGHT - LEFT)).div_ceil(most)) height="12" rx="2" {}
-                text.tick x=(RIGHT + 6) y=(top + 15) { (text) }
+                (words_of(top, name, text))
+                rect.back x="0" y=(top + 18) width="100%" height="8" rx="2" {}
+                rect.bar x="0" y=(top + 18) width=(share((value * WIDTH).div_ceil(most))) height="8" rx="2" {}
             }
         }
     }
 }
 
-/// Two values a row on a scale on which ten times as much is one step further: what takes microseconds stands beside what takes seconds.
+/// From p50 to p99 of each row, on a scale of powers of ten from a microsecond to ten seconds.
 pub(crate) fn spans(label: &str, rows: &[(String, u64, u64)]) -> Markup {
     let place = |value: u64| {
-        // Up to ten seconds, in microseconds.
-        let digits = u64::from(value.max(1).ilog10());
-        let within = value.max(1) / 10_u64.pow(value.max(1).ilog10());
-        LEFT + ((digits * 10 + within) * (RIGHT - LEFT) / 80).min(RIGHT - LEFT)
+        // Ten places to a power of ten; 7 of them make ten seconds, in microseconds.
+        let power = value.max(1).ilog10();
+        let within = value.max(1) / 10_u64.pow(power);
+        EDGE + ((u64::from(power) * 10 + within - 1) * (WIDTH - 2 * EDGE) / 70).min(WIDTH - 2 * EDGE)
     };
     let texts: Vec<(String, u64, String)> = rows
         .iter()
         .map(|(name, p50, p99)| (name.clone(), *p99, format!("{} / {}", time_of(*p50), time_of(*p99))))
         .collect();
+    let high = rows_high(rows.len());
     html! {
-        svg.chart viewBox=(format!("0 0 {WIDTH} {}", ROW * (rows.len() as u64).max(1) + 16)) role="img" aria-label=(said(label, &texts)) {
+        svg.chart height=(high + FOOT) role="img" aria-label=(said(label, &texts)) {
             @for power in 0..8_u32 {
-                @let x = place(10_u64.pow(power));
-                line.axis x1=(x) y1="0" x2=(x) y2=(ROW * rows.len() as u64) {}
-                @if power % 3 == 0 { text.tick x=(x) y=(ROW * rows.len() as u64 + 13) text-anchor="middle" { (time_of(10_u64.pow(power))) } }
+                @let x = share(place(10_u64.pow(power)));
+                @for at in 0..rows.len() as u64 { line.axis x1=(x) y1=(at * ROW + 17) x2=(x) y2=(at * ROW + 27) {} }
+                @if power % 3 == 0 { text.tick x=(x) y=(high + 12) text-anchor=(if power == 0 { "start" } else { "middle" }) { (time_of(10_u64.pow(power))) } }
             }
             @for (at, ((name, p50, p99), (_, _, text))) in rows.iter().zip(&texts).enumerate() {
                 @let top = at as u64 * ROW;
-                text.name x=(LEFT - 8) y=(top + 15) text-anchor="end" { (short(name, 20)) }
-                rect.bar x=(place(*p50)) y=(top + 7) width=(place(*p99).saturating_sub(place(*p50)).max(2)) height="8" rx="2" {}
-                circle.spot cx=(place(*p50)) cy=(top + 11) r="4" {}
-                text.tick x=(RIGHT + 6) y=(top + 15) { (text) }
+                (words_of(top, name, text))
+                rect.bar x=(share(place(*p50))) y=(top + 19) width=(share(place(*p99).saturating_sub(place(*p50)).max(4))) height="6" rx="2" {}
+                circle.spot cx=(share(place(*p50))) cy=(top + 22) r="4" {}
             }
         }
     }
@@ -109,7 +124,7 @@ fn said(label: &str, rows: &[(String, u64, String)]) -> String {
 pub(crate) fn lanes(lines: &[EventLine], words: &Words) -> Markup {
     let times = lines.iter().map(|line| line.at);
     let (first, last) = (times.clone().min().unwrap_or(0), times.max().unwrap_or(0));
-    let place = |at: u64| LEFT + (at - first) * (WIDTH - 10 - LEFT) / (last - first).max(1);
+    let place = |at: u64| EDGE + (at - first) * (WIDTH - 2 * EDGE) / (last - first).max(1);
     let counted: Vec<(String, u64, String)> = ROLES
         .into_iter()
         .map(|role| {
@@ -117,16 +132,17 @@ pub(crate) fn lanes(lines: &[EventLine], words: &Words) -> Markup {
             (role_word(words, role).to_owned(), count, count.to_string())
         })
         .collect();
+    let high = rows_high(ROLES.len());
     html! {
-        svg.chart viewBox=(format!("0 0 {WIDTH} {}", LANE * 4 + 16)) role="img" aria-label=(said(words.timeline_by_role, &counted)) {
-            @for (at, (role, (name, ..))) in ROLES.into_iter().zip(&counted).enumerate() {
-                @let middle = at as u64 * LANE + LANE / 2;
-                text.name x=(LEFT - 8) y=(middle + 4) text-anchor="end" { (name) }
-                line.axis x1=(LEFT) y1=(middle) x2=(WIDTH) y2=(middle) {}
-                @for line in lines.iter().filter(|line| line.role == role) { circle.spot cx=(place(line.at)) cy=(middle) r="3" {} }
+        svg.chart height=(high + FOOT) role="img" aria-label=(said(words.timeline_by_role, &counted)) {
+            @for (at, (role, (name, _, count))) in ROLES.into_iter().zip(&counted).enumerate() {
+                @let top = at as u64 * ROW;
+                (words_of(top, name, count))
+                line.axis x1="0" y1=(top + 22) x2="100%" y2=(top + 22) {}
+                @for line in lines.iter().filter(|line| line.role == role) { circle.spot cx=(share(place(line.at))) cy=(top + 22) r="4" {} }
             }
-            text.tick x=(LEFT) y=(LANE * 4 + 12) { (clock(first)) }
-            text.tick x=(WIDTH) y=(LANE * 4 + 12) text-anchor="end" { (clock(last)) }
+            text.tick x="0" y=(high + 12) { (clock(first)) }
+            text.tick x="100%" y=(high + 12) text-anchor="end" { (clock(last)) }
         }
     }
 }
@@ -142,15 +158,24 @@ mod tests {
 
     #[test]
     fn what_is_drawn_stays_within_the_picture() {
+        let check = |html: &str| {
+            for mark in ["cx=\"", " x=\"", " width=\"", "x1=\""] {
+                for part in html.split(mark).skip(1) {
+                    let text = part.split(['%', '"']).next().unwrap_or_default();
+                    let place: f64 = text.parse().expect("a number");
+                    assert!((0.0..=100.0).contains(&place), "{mark}{place}");
+                }
+            }
+        };
         let rows = [("a".to_owned(), 1, 3), ("b".to_owned(), 0, u64::MAX)];
         let html = spans("times", &rows).into_string();
-        for part in html.split("cx=\"").skip(1) {
-            let x: u64 = part.split('"').next().and_then(|x| x.parse().ok()).expect("a number");
-            assert!((LEFT..=RIGHT).contains(&x), "{x}");
-        }
+        check(&html);
         assert!(html.contains("aria-label=\"times: a 1 µs / 3 µs"), "{html}");
-        let html = across("counts", &[("none".into(), 0, "0".into())]).into_string();
-        assert!(html.contains("width=\"0\""), "{html}");
+        let html = across("counts", &[("none".into(), 0, "0".into()), ("all".into(), 7, "7".into())]).into_string();
+        check(&html);
+        assert!(html.contains("width=\"0.0%\"") && html.contains("width=\"100.0%\""), "{html}");
+        let days: Vec<Day> = (0..14).map(|day| Day { day: format!("2026-11-{day:02}"), events: day }).collect();
+        check(&bars(&days, crate::Lang::En.words()).into_string());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::layout::{Fragment, Page, Shell};
 use crate::parts::{badge, clip, empty, encode, face, indexed};
 use crate::time::when;
-use crate::views::{CategoryBadge, Conversations, SessionCard, SessionsFilter};
+use crate::views::{CategoryBadge, Conversations, Listed, SessionCard, SessionsFilter};
 
 pub fn conversations(shell: &Shell, view: &Conversations) -> Page {
     let words = shell.words();
@@ -36,10 +36,12 @@ fn badges(shell: &Shell, view: &Conversations) -> Markup {
 fn filters(shell: &Shell, view: &Conversations) -> Markup {
     let words = shell.words();
     let filter = &view.filter;
-    let narrowed = *filter != SessionsFilter { category: filter.category.clone(), ..SessionsFilter::default() };
+    let (category, grouped) = (filter.category.clone(), filter.grouped);
+    let narrowed = *filter != SessionsFilter { category, grouped, ..SessionsFilter::default() };
     html! {
         form.filters method="get" action="/conversations" role="search" aria-label=(words.filters) {
             input type="hidden" name="category" value=(filter.category.as_deref().unwrap_or("all"));
+            @if filter.grouped { input type="hidden" name="group" value="category"; }
             label for="q" { (words.search) }
             input id="q" name="q" type="search" maxlength="200" placeholder=(words.search_help) dir="auto"
                 value=(filter.text.as_deref().unwrap_or_default());
@@ -76,14 +78,47 @@ fn filters(shell: &Shell, view: &Conversations) -> Markup {
 
 fn list(shell: &Shell, view: &Conversations) -> Markup {
     let words = shell.words();
-    indexed(shell, &view.sessions, |sessions| match sessions {
-        None => empty(words.choose_category, None),
-        Some(sessions) => html! {
-            @if sessions.is_empty() { (empty(words.no_match, None)) }
-            ul.rows { @for one in sessions { li.row data-key=(one.id) { (session(shell, &view.categories, one, true)) } } }
-            @if let Some(next) = &view.next { p { a.button href=(shell.with("cursor", next)) { (words.more) } } }
-        },
-    })
+    let row = |one: &SessionCard| html! { li.row data-key=(one.id) { (session(shell, &view.categories, one, true)) } };
+    html! {
+        (order(shell, &view.filter))
+        (indexed(shell, &view.sessions, |listed| match listed {
+            Listed::Nothing => empty(words.choose_category, None),
+            Listed::Latest(sessions) => html! {
+                @if sessions.is_empty() { (empty(words.no_match, None)) }
+                ul.rows { @for one in sessions { (row(one)) } }
+                @if let Some(next) = &view.next { p { a.button href=(shell.with("cursor", next)) { (words.more) } } }
+            },
+            Listed::Groups(groups) => html! {
+                @if groups.is_empty() { (empty(words.no_match, None)) }
+                @for (key, sessions, more) in groups {
+                    div.group data-key=(key) {
+                        h2 { (name_of(shell, &view.categories, key)) }
+                        ul.rows { @for one in sessions { (row(one)) } }
+                        @if *more { p { a href=(shell.with_all(&[("group", ""), ("category", key)])) { (words.more) } } }
+                    }
+                }
+            },
+        }))
+    }
+}
+
+/// All of them are listed by time, or under their categories; what is looked for comes by its latest match.
+fn order(shell: &Shell, filter: &SessionsFilter) -> Markup {
+    let words = shell.words();
+    let here = |grouped: bool| (filter.grouped == grouped).then_some("true");
+    html! {
+        @if filter.category.as_deref() == Some("all") && filter.text.is_none() {
+            p.links {
+                a href=(shell.with_all(&[("group", ""), ("cursor", "")])) aria-current=[here(false)] { (words.by_time) }
+                a href=(shell.with_all(&[("group", "category"), ("cursor", "")])) aria-current=[here(true)] { (words.by_category) }
+            }
+        }
+    }
+}
+
+fn name_of<'a>(shell: &Shell, categories: &'a [CategoryBadge], key: &'a str) -> &'a str {
+    let known = categories.iter().find(|known| known.key == key);
+    known.map_or(key, |known| shell.lang.pick(&known.ko, &known.en))
 }
 
 /// A work session in a list, or at the head of its own page.
@@ -110,12 +145,7 @@ pub(crate) fn session(shell: &Shell, categories: &[CategoryBadge], one: &Session
 
 fn category_badge(shell: &Shell, categories: &[CategoryBadge], one: &SessionCard) -> Markup {
     let words = shell.words();
-    let known = one.category.as_ref().and_then(|key| categories.iter().find(|known| known.key == *key));
-    let word = match (known, &one.category) {
-        (Some(known), _) => shell.lang.pick(&known.ko, &known.en),
-        (None, Some(key)) => key,
-        (None, None) => words.uncategorised,
-    };
+    let word = one.category.as_deref().map_or(words.uncategorised, |key| name_of(shell, categories, key));
     html! { span.tag data-kind="category" { (clip(word, 60)) @if one.overridden { " " span title=(words.category_manual) { "✎" } span.unseen { (words.category_manual) } } } }
 }
 

@@ -238,7 +238,7 @@ pub(crate) fn conversations_of(text: &str) -> Conversations {
         categories: categories(),
         all: 9,
         agents: vec![face("ruda"), face("eden")],
-        sessions: Indexed::Ready(Some(vec![
+        sessions: Indexed::Ready(Listed::Latest(vec![
             session_of(text),
             SessionCard { overridden: false, category: None, ..session_of("Release 0.2") },
         ])),
@@ -315,7 +315,13 @@ pub(crate) fn every(shell: &Shell, text: &str) -> Vec<(&'static str, Page)> {
     let events = TaskTab::Events { events: Indexed::Ready(vec![row]), next: None, later: false };
     let first = Conversations {
         filter: SessionsFilter::default(),
-        sessions: Indexed::Ready(None),
+        sessions: Indexed::Ready(Listed::Nothing),
+        next: None,
+        ..conversations_of(text)
+    };
+    let grouped = Conversations {
+        filter: SessionsFilter { category: Some("all".into()), grouped: true, ..SessionsFilter::default() },
+        sessions: Indexed::Ready(Listed::Groups(vec![("engineering_build".into(), vec![session_of(text)], true)])),
         next: None,
         ..conversations_of(text)
     };
@@ -339,10 +345,11 @@ pub(crate) fn every(shell: &Shell, text: &str) -> Vec<(&'static str, Page)> {
         ("questions", questions(shell, &questions_of(text))),
         ("tasks", tasks(shell, &tasks_of(text))),
         ("task", task(shell, &task_of(text), &TaskTab::Details, None)),
-        ("task-dialog", task(shell, &task_of(text), &TaskTab::Details, Some(TaskDialog::Block))),
+        ("task-dialog", task(shell, &task_of(text), &TaskTab::Details, Some(TaskDialog::Cancel))),
         ("task-conversation", task(shell, &task_of(text), &turns, None)),
         ("task-events", task(shell, &task_of(text), &events, None)),
         ("conversations-first", conversations(shell, &first)),
+        ("conversations-groups", conversations(shell, &grouped)),
         ("conversations", conversations(shell, &conversations_of(text))),
         ("conversation", conversation(shell, &conversation_of(text))),
         ("chat", chat(shell, &chat_of(text))),

@@ -123,6 +123,7 @@ fn edit(shell: &Shell, one: &MilestoneRow, path: &str) -> Markup {
             }
             form.inline method="post" action=(path) {
                 (shell.back())
+                input type="hidden" name="seen" value=(one.mark());
                 label for=(format!("title-{id}")) { (words.title) }
                 input id=(format!("title-{id}")) name="title" type="text" required maxlength="500" dir="auto" value=(clip(&one.row.title, 2_000));
                 label for=(format!("due-{id}")) { (words.due) }

@@ -98,7 +98,7 @@ pub(crate) fn card(shell: &Shell, agent: &AgentCard) -> Markup {
 fn jobs(shell: &Shell, view: &Overview) -> Markup {
     let words = shell.words();
     html! {
-        h2 { (words.failed_jobs) @if view.failed_jobs > 0 { " " span.count { (view.failed_jobs) } } }
+        h2 { (words.failed_jobs) @if view.failed_jobs > 0 { " " span.count data-kind="bad" { (view.failed_jobs) } } }
         @if view.jobs.is_empty() { (empty(words.no_failed_jobs, None)) }
         @else { ul.rows { @for job in &view.jobs { (job_row(shell, job)) } } }
     }

@@ -14,6 +14,8 @@ const WIDE: u64 = 640;
 const ROW: u64 = 34;
 const TOP: u64 = 24;
 const TICKS: u64 = 4;
+/// As wide as what stands on a bar.
+const TOLD: u64 = 230;
 
 pub fn schedule(shell: &Shell, view: &Schedule) -> Page {
     let words = shell.words();
@@ -80,6 +82,8 @@ fn row(shell: &Shell, bar: &Bar, at: usize, (from, to): (u64, u64)) -> Markup {
     let told = card.question.as_ref().or(card.blocked.as_ref());
     let due = if bar.is_due { format!(" · {} {}", words.due, &iso(bar.to)[..10]) } else { String::new() };
     let wide = to.saturating_sub(from).max(6);
+    // On its bar where there is room, else behind it.
+    let told_at = if wide > TOLD { from + 6 } else { (from + wide + 6).min(LEFT + WIDE - TOLD) };
     html! {
         a.node href=(task_path(&card.id)) data-open=(format!("{}?tab=conversation", task_path(&card.id))) data-kind=(kind) data-key=(card.id)
             aria-label=(format!("{} · {status}{due}{}", clip(&title, 100), told.map(|told| format!(" · {}", clip(told, 120))).unwrap_or_default())) {
@@ -87,7 +91,7 @@ fn row(shell: &Shell, bar: &Bar, at: usize, (from, to): (u64, u64)) -> Markup {
             text x="4" y=(top + 15) { (mark(card)) " " (short(&title, 28)) }
             text.tick x="4" y=(top + 29) { (clip(&card.agent.name, 24)) " · " (status) }
             rect x=(from) y=(top + 7) width=(wide) height="16" rx="3" {}
-            @if let Some(told) = told { text.tick x=(from.min(LEFT + WIDE - 220) + 6) y=(top + 19) { "? " (short(told, 34)) } }
+            @if let Some(told) = told { text.tick x=(told_at) y=(top + 19) { (mark(card)) " " (short(told, 34)) } }
         }
     }
 }

@@ -40,7 +40,7 @@ fn head(shell: &Shell, view: &SlotDetail) -> Markup {
         @if let Some(plugin) = &one.plugin {
             dl.facts {
                 dt { (words.source) } dd { code { (clip(&plugin.source, 200)) } }
-                dt { "sha256" } dd { code { (clip(&plugin.hash, 80)) } }
+                dt { "hash" } dd { code { (clip(&plugin.hash, 80)) } }
                 @if !one.on_failure.is_empty() { dt { (words.on_failure) } dd { (clip(&one.on_failure, 40)) } }
             }
         }
@@ -155,6 +155,7 @@ fn config(shell: &Shell, view: &SlotDetail) -> Markup {
             Some(plugin) => form method="post" action=(path_of(view)) {
                 (shell.back())
                 input type="hidden" name="source" value=(plugin.source);
+                input type="hidden" name="seen" value=(view.mark());
                 label for="config-text" { (words.config_json) }
                 textarea.code id="config-text" name="config" rows="8" spellcheck="false" dir="ltr" { (clip(&view.config, 60_000)) }
                 button type="submit" name="do" value="config" { (words.save_config) }

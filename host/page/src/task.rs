@@ -35,7 +35,10 @@ pub fn task(shell: &Shell, view: &TaskDetail, tab: &TaskTab, dialog: Option<Task
             fragments.push(Fragment::new("events", &topics, task_tabs::events(shell, events, next.as_deref(), *later)));
         }
     }
-    let dialog = dialog.filter(|_| shell.may_write()).map(|one| (task_path(&view.card.id), ask(shell, view, one)));
+    // What can be done no longer is not asked about, however old the address is.
+    let may = |one: &TaskDialog| moves(&view.card.status).iter().any(|known| known.as_str() == one.as_str());
+    let dialog = dialog.filter(|one| shell.may_write() && !view.is_over && may(one));
+    let dialog = dialog.map(|one| (task_path(&view.card.id), ask(shell, view, one)));
     Page { nav: "tasks", title: shown_title(shell, &view.card), fragments, dialog }
 }
 

@@ -1,6 +1,6 @@
 //! What holds of every page, whatever is written into it.
 
-use crate::fixtures::{HOSTILE, every, shell};
+use crate::fixtures::{self, HOSTILE, every, shell};
 use crate::*;
 
 #[test]
@@ -82,6 +82,19 @@ fn who_may_only_look_finds_nothing_to_change() {
         assert_eq!(posts, 1 + mover + steps, "{name}: signing out, and forms without a button");
         assert!(!html.contains("<textarea"), "{name}");
     }
+}
+
+#[test]
+fn nothing_is_asked_about_what_can_be_done_no_longer() {
+    let shell = shell(Lang::En, "/tasks/task_1?dialog=complete");
+    let shown = |status: &str, is_over: bool, dialog: TaskDialog| {
+        let mut view = fixtures::task_of("text");
+        (view.card.status, view.is_over) = (status.into(), is_over);
+        task(&shell, &view, &TaskTab::Details, Some(dialog)).dialog.is_some()
+    };
+    assert!(shown("in_progress", false, TaskDialog::Complete) && shown("blocked", false, TaskDialog::Cancel));
+    assert!(!shown("blocked", false, TaskDialog::Complete) && !shown("backlog", false, TaskDialog::Block));
+    assert!(!shown("completed", true, TaskDialog::Cancel));
 }
 
 #[test]

@@ -334,6 +334,8 @@ pub struct SessionsFilter {
     pub agent: Option<String>,
     pub text: Option<String>,
     pub cursor: Option<String>,
+    /// The latest of each category, under its name.
+    pub grouped: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -342,8 +344,18 @@ pub struct Conversations {
     pub categories: Vec<CategoryBadge>,
     pub all: u64,
     pub agents: Vec<Face>,
-    pub sessions: Indexed<Option<Vec<SessionCard>>>,
+    pub sessions: Indexed<Listed>,
     pub next: Option<String>,
+}
+
+/// Work sessions as a page lists them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Listed {
+    /// Nobody has said which.
+    Nothing,
+    Latest(Vec<SessionCard>),
+    /// Under the keys of their categories, in the order of the deployment's table; and whether there are more of each.
+    Groups(Vec<(String, Vec<SessionCard>, bool)>),
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -169,6 +169,8 @@ words! {
     categories: "분류", "Categories";
     uncategorised: "미분류", "Uncategorised";
     choose_category: "분류를 고르거나 전체를 보세요.", "Choose a category, or see all.";
+    by_time: "최신순", "Latest first";
+    by_category: "카테고리별", "By category";
     change_category: "분류 바꾸기", "Change category";
     category_taken_back: "자동 분류로 되돌리기", "Back to the automatic one";
     category_manual: "사람이 정함", "Set by a person";

@@ -1,8 +1,8 @@
 //! Work sessions and what was said in them, from the index: the main conversations alone.
 
 use chela_page::{
-    Bubble, CategoryBadge, Conversation, Conversations, Face, Indexed, SessionCard, SessionsFilter, Side, ThreadRow,
-    title_of,
+    Bubble, CategoryBadge, Conversation, Conversations, Face, Indexed, Listed, SessionCard, SessionsFilter, Side,
+    ThreadRow, title_of,
 };
 use serde_json::Value;
 
@@ -13,6 +13,8 @@ use crate::event::Role;
 use crate::monitor::{EventsQuery, SessionsQuery, Status, ThreadState, is_sessions_cursor, seq_of_cursor};
 
 const PAGE: usize = 30;
+/// Of each category, where all stand under their names.
+const GROUP: usize = 5;
 /// Pages of the log that are looked through for the messages of one thread.
 const PAGES_MAX: usize = 6;
 const TASKS: usize = 8;
@@ -32,13 +34,40 @@ impl Handle {
         };
         let categories = categories(config, &counts);
         let all = counts["workSessions"].as_u64().unwrap_or(0);
-        if filter.category.is_none() && filter.text.is_none() {
-            return Ok(Conversations { filter, categories, all, agents, sessions: Indexed::Ready(None), next: None });
+        let (listed, next) = match (&filter.category, &filter.text) {
+            (None, None) => (Listed::Nothing, None),
+            (Some(category), None) if filter.grouped && category == "all" => {
+                (Listed::Groups(self.groups(config, &filter).await?), None)
+            }
+            _ => {
+                let page = self.0.monitor.sessions(query_of(&filter)).await?;
+                (Listed::Latest(page.rows.iter().map(|row| session_card(config, row)).collect()), page.next)
+            }
+        };
+        Ok(Conversations { filter, categories, all, agents, sessions: Indexed::Ready(listed), next })
+    }
+
+    /// The latest of every category that has any.
+    async fn groups(
+        &self,
+        config: &Config,
+        filter: &SessionsFilter,
+    ) -> Result<Vec<(String, Vec<SessionCard>, bool)>, Error> {
+        let mut groups = Vec::new();
+        for category in &config.categories {
+            let asked = SessionsQuery {
+                categories: vec![category.key.clone()],
+                cursor: None,
+                limit: GROUP,
+                ..query_of(filter)
+            };
+            let page = self.0.monitor.sessions(asked).await?;
+            let sessions: Vec<SessionCard> = page.rows.iter().map(|row| session_card(config, row)).collect();
+            if !sessions.is_empty() {
+                groups.push((category.key.clone(), sessions, page.next.is_some()));
+            }
         }
-        let query = query_of(&filter);
-        let page = self.0.monitor.sessions(query).await?;
-        let sessions = page.rows.iter().map(|row| session_card(config, row)).collect();
-        Ok(Conversations { filter, categories, all, agents, sessions: Indexed::Ready(Some(sessions)), next: page.next })
+        Ok(groups)
     }
 
     pub async fn conversation(

@@ -134,7 +134,23 @@ fn sort_of(kind: &str, data: &Value) -> EventSort {
 pub(super) fn said(data: &Value) -> String {
     const NAMES: [&str; 10] =
         ["message", "replyPreview", "question", "answer", "reason", "progress", "summary", "action", "title", "error"];
-    NAMES.iter().find_map(|name| text_of(data, name)).map(|text| title_of(&readable(text).0)).unwrap_or_default()
+    let text = NAMES.iter().find_map(|name| text_of(data, name));
+    text.map_or_else(|| of_machinery(data), |text| title_of(&readable(text).0))
+}
+
+/// What an event of the machinery is about: a slot with its component and what it answered, or a channel and how it is.
+fn of_machinery(data: &Value) -> String {
+    let (plugin, answer) = (&data["plugin"], &data["answer"]);
+    let one = answer.get(0).unwrap_or(answer);
+    let parts = [
+        text_of(data, "slot").or(text_of(data, "channel")),
+        text_of(plugin, "name").filter(|_| answer.is_null()),
+        text_of(plugin, "version").filter(|_| answer.is_null()),
+        text_of(data, "status"),
+        text_of(data, "detail"),
+        ["verdict", "action", "primary", "role"].iter().find_map(|name| text_of(one, name)),
+    ];
+    title_of(&parts.into_iter().flatten().collect::<Vec<_>>().join(" · "))
 }
 
 fn line(config: &Config, event: &Value) -> EventLine {
@@ -159,7 +175,7 @@ fn line(config: &Config, event: &Value) -> EventLine {
     }
 }
 
-/// Conversations as branches of those that they came of, the oldest first.
+/// Conversations as branches of those that they came of: the latest first, and below each what came of it in its order.
 fn tree(config: &Config, events: &[Value]) -> Vec<Branch> {
     let mut order: Vec<String> = Vec::new();
     let mut found: HashMap<String, (Branch, Option<String>)> = HashMap::new();
@@ -183,9 +199,12 @@ fn tree(config: &Config, events: &[Value]) -> Vec<Branch> {
             (branch, None)
         });
         branch.messages += u64::from(text_of(data, "message").is_some());
+        // As the index has it for threads: the last response counts, then whether it has ended.
         branch.state = match kind {
             _ if data["outcome"] == "blocked" => "blocked".into(),
+            "a2a.response" if data["late"] != true => "active".into(),
             "a2a.complete" | "a2a.spawn_result" if branch.state != "blocked" => "resolved".into(),
+            "a2a.send" if branch.state != "blocked" => "active".into(),
             _ => std::mem::take(&mut branch.state),
         };
         if parent.is_none() {
@@ -201,7 +220,7 @@ fn tree(config: &Config, events: &[Value]) -> Vec<Branch> {
             None => roots.push(id),
         }
     }
-    let mut branches: Vec<Branch> = roots.iter().filter_map(|id| grown(id, 0, &mut found, &children)).collect();
+    let mut branches: Vec<Branch> = roots.iter().rev().filter_map(|id| grown(id, 0, &mut found, &children)).collect();
     // Conversations that name each other as parents are no tree; they stand beside it.
     let mut left: Vec<String> = found.keys().cloned().collect();
     left.sort();
@@ -270,6 +289,43 @@ mod tests {
         let branches = tree(&Config::default(), &events);
         assert_eq!(shape(&branches), "one[two[four[]] three[]]");
         assert_eq!((branches[0].state.as_str(), branches[0].branches[0].is_spawn), ("resolved", true));
+        let two = [sent(2, "a2a.send", "later", None), sent(1, "a2a.send", "before", None)];
+        assert_eq!(shape(&tree(&Config::default(), &two)), "later[] before[]");
+    }
+
+    #[test]
+    fn a_branch_is_as_its_last_response_was() {
+        let blocked = |seq| {
+            let mut event = sent(seq, "a2a.response", "one", None);
+            event["data"]["outcome"] = json!("blocked");
+            event
+        };
+        let check = |events: &[Value], expected: &str| {
+            let newest_first: Vec<Value> = events.iter().rev().cloned().collect();
+            assert_eq!(tree(&Config::default(), &newest_first)[0].state, expected, "{events:?}");
+        };
+        let one = |seq, kind| sent(seq, kind, "one", None);
+        check(&[one(1, "a2a.send"), blocked(2), one(3, "a2a.send")], "blocked");
+        check(&[one(1, "a2a.send"), blocked(2), one(3, "a2a.complete")], "blocked");
+        check(&[one(1, "a2a.send"), blocked(2), one(3, "a2a.response"), one(4, "a2a.complete")], "resolved");
+        check(&[one(1, "a2a.send"), one(2, "a2a.complete"), one(3, "a2a.send")], "active");
+    }
+
+    #[test]
+    fn what_the_machinery_did_is_said_in_a_few_words() {
+        let check = |data: Value, expected: &str| assert_eq!(said(&data), expected);
+        check(json!({ "message": "hello", "slot": "classifier" }), "hello");
+        check(
+            json!({ "slot": "guard:a", "plugin": { "name": "a", "version": "1" }, "answer": { "verdict": "allow" } }),
+            "guard:a · allow",
+        );
+        check(json!({ "slot": "classifier", "answer": [{ "primary": "infra_ops" }] }), "classifier · infra_ops");
+        check(
+            json!({ "slot": "classifier", "plugin": { "name": "rules", "version": "0.1.0" } }),
+            "classifier · rules · 0.1.0",
+        );
+        check(json!({ "channel": "relay", "status": "ready", "detail": "" }), "relay · ready");
+        check(json!({}), "");
     }
 
     #[test]

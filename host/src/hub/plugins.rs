@@ -4,15 +4,16 @@ use chela_page::{Indexed, PluginName, Plugins, SlotCard, SlotDetail, SwapRow, Tr
 use serde_json::{Map, Value, json};
 
 use super::{Error, Handle};
+use crate::config::Config;
 use crate::event::Kind;
-use crate::monitor::{EventsQuery, Heard, seq_of_cursor};
+use crate::monitor::{EventsQuery, Heard};
 use crate::plugins::{From, Load, POLICY_VERSION, SlotName, View, builtin_names};
 use crate::policy::{CategoriesInput, Conversation, World};
 
 const HISTORY: usize = 20;
-/// Pages of the log that are looked through for one slot's swaps.
-const PAGES_MAX: usize = 5;
 const LOG_LINES: usize = 30;
+/// Grants of one slot that are listed.
+const GRANTS: usize = 40;
 /// Work sessions that a version is tried on.
 const SESSIONS: usize = 100;
 const RULES_BYTES_MAX: u64 = 1024 * 1024;
@@ -32,8 +33,10 @@ impl Handle {
         let plugins = self.0.plugins.clone();
         // Lists a folder.
         let installed = tokio::task::spawn_blocking(move || plugins.installed()).await.unwrap_or_default();
+        let settings = self.0.settings.current();
+        let config = &settings.config;
         Plugins {
-            slots: self.0.plugins.slots().iter().map(card).collect(),
+            slots: self.0.plugins.slots().iter().map(|view| card(config, view)).collect(),
             installed,
             interface: POLICY_VERSION.to_string(),
             unrecorded: self.0.plugins.unrecorded(),
@@ -61,7 +64,7 @@ impl Handle {
         let rules = if classifies { Some(self.rules().await?) } else { None };
         let logs = self.0.plugins.logs(slot, LOG_LINES).await.unwrap_or_default();
         Ok(SlotDetail {
-            card: card(view),
+            card: card(&self.0.settings.current().config, view),
             config: serde_json::to_string_pretty(&config).unwrap_or_default(),
             rules,
             sources,
@@ -96,21 +99,12 @@ impl Handle {
             Kind::PluginUnloaded,
         ];
         let types: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
-        let (mut rows, mut before) = (Vec::new(), None);
-        for _ in 0..PAGES_MAX {
-            let asked = EventsQuery { types: types.clone(), before, limit: 100, ..EventsQuery::default() };
-            let page = match self.0.monitor.events(asked).await.map_err(Error::from) {
-                Err(Error::Indexing { percent }) => return Ok(Indexed::Indexing(percent)),
-                page => page?,
-            };
-            rows.extend(page.rows.iter().filter(|event| event["data"]["slot"] == slot).map(swap_row));
-            before = page.next.as_deref().and_then(seq_of_cursor);
-            if before.is_none() || rows.len() >= HISTORY {
-                break;
-            }
+        let subject = Some(format!("slot:{slot}"));
+        let asked = EventsQuery { types, subject, limit: HISTORY, ..EventsQuery::default() };
+        match self.0.monitor.events(asked).await.map_err(Error::from) {
+            Err(Error::Indexing { percent }) => Ok(Indexed::Indexing(percent)),
+            page => Ok(Indexed::Ready(page?.rows.iter().map(swap_row).collect())),
         }
-        rows.truncate(HISTORY);
-        Ok(Indexed::Ready(rows))
     }
 
     /// What a classifier would answer, beside the one that serves. Changes nothing.
@@ -172,7 +166,19 @@ fn tried_row(pair: &Value, heard: &Heard) -> TriedRow {
     }
 }
 
-fn card(view: &View) -> SlotCard {
+/// What a slot may use: what its component imports, and what the configuration lets an adapter reach. No secret is told, only its name.
+fn grants(config: &Config, view: &View) -> Vec<String> {
+    let channel = view.slot.strip_prefix("channel:").and_then(|name| config.channels.get(name));
+    let of_channel = channel.into_iter().flat_map(|channel| {
+        let grants = &channel.grants;
+        let hosts = grants.hosts.iter().map(|host| format!("host {}", host.0));
+        let secrets = grants.secrets.keys().map(|name| format!("secret {name}"));
+        hosts.chain(secrets).chain(grants.webhooks.keys().map(|path| format!("webhook {path}")))
+    });
+    view.grants.iter().cloned().chain(of_channel).take(GRANTS).collect()
+}
+
+fn card(config: &Config, view: &View) -> SlotCard {
     let number = |name: &str| view.stats[name].as_u64().unwrap_or_default();
     let failures = view.stats["failures"].as_object().into_iter().flatten();
     SlotCard {
@@ -184,7 +190,7 @@ fn card(view: &View) -> SlotCard {
             hash: plugin.hash.clone(),
             source: plugin.source.clone(),
         }),
-        grants: view.grants.clone(),
+        grants: grants(config, view),
         on_failure: view
             .on_failure
             .map(|word| json!(word))
@@ -226,10 +232,34 @@ fn log_line(line: &Value) -> (String, String, u64) {
     (text("level"), text("text"), line["ts"].as_u64().unwrap_or_default())
 }
 
+/// What was said about a text, with the line of the place that it names: `at rules[0].category` is on some line of it.
+pub fn with_line(text: &str, said: &str) -> String {
+    let places = said.split(" at ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+    let mut lines = places.filter_map(|word| {
+        chela_json5::line_of(text, word.trim_end_matches([':', ',', ';', '.']).trim_start_matches('.'))
+    });
+    lines.next().map_or_else(|| said.to_owned(), |line| format!("line {line}: {said}"))
+}
+
 /// What a form says a plugin's configuration is to be.
 pub fn config_of(text: &str) -> Result<Map<String, Value>, String> {
     match crate::config::json5_value(text).map_err(|problem| problem.to_string())? {
         Value::Object(map) => Ok(map),
         _ => Err("it must be an object, as `{ … }`".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_text_is_told_with_its_line() {
+        let text = "{\n  rules: [\n    { category: 'a' },\n    { category: 'b', weight: 'x' },\n  ],\n}";
+        let check = |said: &str, expected: &str| assert_eq!(with_line(text, said), expected);
+        check("names at rules[1].category the category", "line 4: names at rules[1].category the category");
+        check("bad at .rules[0]: not good", "line 3: bad at .rules[0]: not good");
+        check("nothing looks at anything", "nothing looks at anything");
+        check("it is refused", "it is refused");
     }
 }

@@ -19,6 +19,8 @@ pub(super) fn readable(text: &str) -> (String, bool) {
         failed = rest.get(..7).is_some_and(|word| word.eq_ignore_ascii_case("blocked"));
         text = rest.split_once(':').map_or(rest, |(_, said)| said.trim_start());
     }
+    // What stands behind it is the goal all the same.
+    let text = text.strip_prefix("[Goal]").map_or(text, str::trim_start);
     let text = TAGS.iter().fold(text.to_owned(), |text, tag| text.replace(tag, ""));
     (text.trim().to_owned(), failed)
 }
@@ -60,6 +62,7 @@ mod tests {
         check("[outcome] done: well", "well", false);
         check("[NO_REPLY_NEEDED] thanks", "thanks", false);
         check("plain: text", "plain: text", false);
+        check("[Goal] Fix it\nPlease.", "Fix it\nPlease.", false);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Slots and what fills them, as their pages show them.
 
 use super::Indexed;
+use crate::assets::mark_of;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SlotCard {
@@ -86,4 +87,12 @@ pub struct SlotDetail {
     /// What the reader wants tried, as it was asked for.
     pub text: String,
     pub tried: Option<Tried>,
+}
+
+impl SlotDetail {
+    /// Tells what a reader saw to serve, and with which configuration, from what serves now.
+    pub fn mark(&self) -> String {
+        let plugin = self.card.plugin.as_ref();
+        mark_of(&format!("{}\n{}", plugin.map_or("", |plugin| plugin.hash.as_str()), self.config))
+    }
 }

@@ -109,6 +109,9 @@ async fn changed_milestone(context: &Context, id: &str, sent: &Sent) -> Result<(
             by_tool(context, sent, "milestone_item_add", args).await
         }
         Some("change") => {
+            let now = context.hub.milestone_mark(id).await;
+            let now = now.map_err(|error| Refusal::Unavailable { said: error.to_string() })?;
+            sent.as_seen("the milestone", now.as_deref())?;
             let args = json!({ "milestone_id": id, "title": title, "due_date": sent.form.text("due") });
             by_tool(context, sent, "milestone_update", args).await
         }

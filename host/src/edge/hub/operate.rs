@@ -53,13 +53,21 @@ async fn changed_slot(context: &Context, slot: &str, sent: &Sent) -> Result<Stri
         "load" => json!({ "slot": slot, "source": sent.form.written("source") }),
         "config" => {
             let config = hub::config_of(&sent.form.written("config")).map_err(|said| bad("config", said))?;
+            let now = context.hub.slot(slot, None).await.ok().map(|now| now.mark());
+            sent.as_seen("what serves here", now.as_deref())?;
             json!({ "slot": slot, "source": sent.form.written("source"), "config": config })
         }
         "unload" | "disable" | "enable" | "accept" | "rollback" | "release" => json!({ "slot": slot }),
         _ => return Err(bad("do", "there is no such change of a slot".into())),
     };
     let method = if wanted == "config" { "load" } else { wanted };
-    by_method(context, &sent.caller, &format!("plugin.{method}"), params).await?;
+    let done = by_method(context, &sent.caller, &format!("plugin.{method}"), params).await;
+    done.map_err(|refusal| match refusal {
+        Refusal::Conflict { said } if wanted == "config" => {
+            Refusal::Conflict { said: hub::with_line(&sent.form.written("config"), &said) }
+        }
+        refusal => refusal,
+    })?;
     Ok(format!("/plugins/{}", encode(slot)))
 }
 
@@ -88,14 +96,14 @@ async fn uploaded(
 async fn changed_rules(context: &Context, slot: &str, sent: &Sent) -> Result<String, Refusal> {
     let text = sent.form.written("rules");
     let now = context.hub.rules().await.map_err(|error| Refusal::Unavailable { said: error.to_string() })?;
-    if sent.form.get("seen").is_some_and(|seen| seen != chela_page::mark_of(&now)) {
-        let said = "the file of rules has changed since you looked; see what it says now, and try again".to_owned();
-        return Err(Refusal::Conflict { said });
-    }
+    sent.as_seen("the file of rules", Some(&chela_page::mark_of(&now)))?;
     let config =
         hub::config_of(&text).map_err(|said| bad("rules", format!("{said}; the rules before go on serving")))?;
     let tried = json!({ "slot": slot, "source": "builtin:rules", "config": config, "shadow": true });
-    let refused = |refusal: Refusal| Refusal::Conflict { said: format!("{refusal}; the rules before go on serving") };
+    let refused = |refusal: Refusal| {
+        let said = format!("{}; the rules before go on serving", hub::with_line(&text, &refusal.to_string()));
+        Refusal::Conflict { said }
+    };
     by_method(context, &sent.caller, "plugin.load", tried).await.map_err(refused)?;
     let path = context.dir.rules();
     let write = async move {

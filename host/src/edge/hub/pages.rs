@@ -91,6 +91,7 @@ pub(super) async fn conversations(State(context): State<Context>, request: Reque
         agent: asked.text("agent"),
         text: asked.text("q").map(|text| chela_page::clip(&text, 200)),
         cursor: asked.text("cursor"),
+        grouped: asked.get("group") == Some("category"),
     };
     let view = context.hub.conversations(filter).await;
     show(&context, &head, view.map(|view| move |shell: &_| chela_page::conversations(shell, &view))).await

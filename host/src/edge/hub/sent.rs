@@ -47,6 +47,16 @@ impl Sent {
         own_path(self.form.get("back").unwrap_or("/"))
     }
 
+    /// Nothing is done to what is no longer as its reader saw it, where the form says how that was.
+    pub(super) fn as_seen(&self, what: &str, now: Option<&str>) -> Result<(), Refusal> {
+        match self.form.get("seen") {
+            Some(seen) if now.is_some_and(|now| now != seen) => Err(Refusal::Conflict {
+                said: format!("{what} has changed since you looked; see how it is now, and try again"),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Done, or why not: for the script in JSON; else on to the page, or a page that has what was typed.
     pub(super) async fn answer(self, context: &Context, done: Result<String, Refusal>) -> Response {
         match done {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chela_page::Notice;
@@ -158,7 +158,8 @@ pub(super) async fn sign_in(State(context): State<Context>, request: Request) ->
     let (head, body) = request.into_parts();
     let form = match Form::read(&context, body).await {
         Ok(form) => form,
-        Err(refusal) => return refusal.into_response(),
+        // Whatever it was, it was no token.
+        Err(_) => return login_page(&context, &head, "/", Some(Wrong::Token)).await,
     };
     let next = own_path(form.get("next").unwrap_or("/")).to_owned();
     let token = form.get("token").unwrap_or_default().trim();
