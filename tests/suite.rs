@@ -33,10 +33,13 @@ mod cases {
     mod gateway_runs;
     mod guide;
     mod health;
+    mod hub_actions;
     mod hub_browser;
     mod hub_door;
     mod hub_flows;
     mod hub_operating;
+    mod hub_pictures;
+    mod hub_places;
     mod human_answers;
     mod human_crash;
     mod human_flow;
@@ -55,6 +58,7 @@ mod cases {
     mod monitor_api;
     mod monitor_bad_input;
     mod monitor_cli;
+    mod monitor_files;
     mod monitor_follow;
     mod monitor_foreign;
     mod monitor_index;

@@ -214,3 +214,29 @@ fn every_room_is_on_the_map() {
         assert!(text.contains(&format!("`{room}`")), "docs/ARCHITECTURE.md does not speak of `{room}`");
     }
 }
+
+#[test]
+fn the_handbook_of_the_hub_shows_its_pictures_and_they_are_small() {
+    let text = document("docs/hub.md");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pictures");
+    let (mut there, mut bytes) = (Vec::new(), 0);
+    for entry in fs::read_dir(&folder).expect("a folder of pictures") {
+        let entry = entry.expect("an entry");
+        let (name, size) = (entry.file_name().to_string_lossy().into_owned(), entry.metadata().expect("facts").len());
+        assert!(size > 1_000 && size < 120_000, "{name} has {size} bytes");
+        assert!(
+            text.contains(&format!("pictures/{name}\"")) || text.contains(&format!("(pictures/{name})")),
+            "{name} is nowhere shown"
+        );
+        bytes += size;
+        there.push(name);
+    }
+    assert!(bytes < 2_000_000, "{bytes} bytes of pictures");
+    for part in text.split("pictures/").skip(1).filter(|part| part.contains(".webp")) {
+        let name: String = part.chars().take_while(|c| !['"', ')', ' ', '`'].contains(c)).collect();
+        assert!(
+            !name.ends_with(".webp") || there.contains(&name),
+            "there is no {name}; `CHELA_PICTURES=docs cargo xtask test hub_pictures` takes it"
+        );
+    }
+}

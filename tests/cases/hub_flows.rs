@@ -238,13 +238,21 @@ fn a_keyboard_is_enough(site: &Site<'_>, tab: &Tab<'_>) {
 fn every_field_takes_anything(site: &Site<'_>, tab: &Tab<'_>) {
     let added = site.tool("seum", "task_backlog_add", json!({ "description": "../../etc" }));
     let task = added["taskId"].as_str().expect("an id").to_owned();
+    site.tell("eden", "work on the port", "flow-port-again");
+    let answer = format!("#answer-{}", question(site, "Which port?")["id"].as_str().expect("an id"));
+    // The answer first: what is said in the chat would be one.
     let fields = [
+        ("/questions".to_owned(), answer.as_str(), ".question button.main"),
         (format!("/tasks/{task}"), "#new-step", "form:has(#new-step) button"),
         (format!("/tasks/{task}"), "#note", "form:has(#note) button"),
         (format!("/tasks/{task}?dialog=cancel"), "dialog textarea", "dialog button.main"),
         ("/chat".to_owned(), "#message", "#compose button.main"),
         ("/milestones".to_owned(), "#new-title", "form:has(#new-title) button.main"),
         ("/todos".to_owned(), "#new-todo", "form:has(#new-todo) button.main"),
+        ("/plugins/classifier".to_owned(), "#load-source", "form:has(#load-source) button.main"),
+        ("/plugins/classifier".to_owned(), "#config-text", "button[value=config]"),
+        ("/plugins/classifier".to_owned(), "#rules-text", "form:has(#rules-text) button"),
+        ("/settings?section=hub".to_owned(), "#section-text", "form:has(#section-text) button"),
     ];
     for (path, field, button) in &fields {
         site.open(tab, path);
@@ -268,7 +276,7 @@ fn every_field_takes_anything(site: &Site<'_>, tab: &Tab<'_>) {
         let before = tab.eval(shown);
         tab.fill(field, HOSTILE);
         tab.click(button);
-        tab.until(&format!("{path} {field} takes what is hostile, or says no"), &format!("{shown} > {before} || (document.querySelector({})?.closest('form').querySelector('.said').innerText.length > 10)", json!(field)));
+        tab.until(&format!("{path} {field} takes what is hostile, or says no"), &format!("{shown} > {before} || !document.querySelector({0}) || (document.querySelector({0})?.closest('form').querySelector('.said').innerText.length > 10)", json!(field)));
         assert!(!tab.eval("document.title").as_str().unwrap_or_default().contains("taken"), "{path} {field}");
         assert_eq!(tab.eval("document.scripts.length"), json!(1), "{path} {field}");
     }
@@ -294,6 +302,19 @@ fn every_field_takes_anything(site: &Site<'_>, tab: &Tab<'_>) {
         }
     }
     lacks(tab, "root:");
+    the_door_takes_anything(site);
+}
+
+/// Before anybody is known: a wrong token, whatever it is, is a wrong token.
+fn the_door_takes_anything(site: &Site<'_>) {
+    let tab = site.browser.tab();
+    tab.reads("en");
+    for text in [HOSTILE.to_owned(), "x".repeat(1_048_576)] {
+        tab.open(&site.address("/login"));
+        tab.eval(&format!("(() => {{ const f = document.querySelector('#token'); f.removeAttribute('maxlength'); f.value = {}; f.form.requestSubmit(); }})()", json!(text)));
+        tab.until("it is wrong", "document.querySelector('[role=alert]')?.innerText.includes('Wrong token') && document.querySelector('#token')");
+        assert_eq!(tab.eval("document.scripts.length"), json!(1));
+    }
 }
 
 /// The token changes: the page says that its sign-in has ended, and what was being typed stays.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use support::browser::{Browser, Tab};
-use support::pages::{Site, assert_marked, lacks, look_at, shows};
+use support::pages::{Site, assert_marked, lacks, look_at, shows, upload};
 use support::{Binary, TestDir, eventually, guest, have, path_of};
 
 const SCRIPT: &str = r#"{ rules: [
@@ -189,14 +189,6 @@ fn plugins(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
     shows(tab, "Not found");
 }
 
-/// Puts a file into the field as a person does who chooses one, and sends it.
-fn upload(name: &str, bytes: &[u8]) -> String {
-    let list = bytes.iter().map(u8::to_string).collect::<Vec<_>>().join(",");
-    format!(
-        "(() => {{ const data = new DataTransfer(); data.items.add(new File([new Uint8Array([{list}])], '{name}')); const field = document.querySelector('#upload'); field.files = data.files; field.form.requestSubmit(); }})()"
-    )
-}
-
 fn slot_of(site: &Site<'_>, name: &str) -> Value {
     let slots = site.call("plugin.slots", json!({}));
     let found = slots["slots"].as_array().and_then(|all| all.iter().find(|one| one["slot"] == name).cloned());
@@ -211,11 +203,11 @@ fn rules(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
     tab.click("form:has(#rules-text) button");
     tab.until("the line is told", "/line \\d/.test(document.querySelector('#rules .said').innerText)");
     assert!(!dir.state.rules().exists(), "nothing was written");
-    tab.fill("#rules-text", "{ rules: [ { category: \"no_such\", any: [\"x\"], weight: \"heavy\" } ] }");
+    tab.fill("#rules-text", "{\n  rules: [\n    { category: \"no_such\", any: [\"x\"], weight: \"heavy\" },\n  ],\n}");
     tab.click("form:has(#rules-text) button");
     tab.until(
         "a rule that the plugin refuses is told",
-        "document.querySelector('#rules .said').innerText.includes('go on serving')",
+        "/line 3: .*go on serving/.test(document.querySelector('#rules .said').innerText)",
     );
     assert!(!dir.state.rules().exists(), "nothing was written");
     assert_eq!(slot_of(site, "classifier")["plugin"], hash["plugin"], "what serves goes on serving");

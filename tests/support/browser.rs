@@ -300,7 +300,11 @@ impl Tab<'_> {
 
     /// A picture of what is to be seen.
     pub fn photograph(&self, file: &Path) {
-        let taken = self.command("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": false }));
+        let asked = match file.extension().is_some_and(|ending| ending == "webp") {
+            true => json!({ "format": "webp", "quality": 80, "captureBeyondViewport": false }),
+            false => json!({ "format": "png", "captureBeyondViewport": false }),
+        };
+        let taken = self.command("Page.captureScreenshot", asked);
         let bytes = decoded(taken["data"].as_str().expect("a picture"));
         std::fs::write(file, bytes).expect("written");
     }

@@ -91,23 +91,42 @@ pub fn assert_marked(tab: &Tab<'_>) {
     assert_eq!(tab.eval("window.mark"), json!(1), "the page was loaded anew");
 }
 
+/// Puts a file into the field as a person does who chooses one, and sends it.
+pub fn upload(name: &str, bytes: &[u8]) -> String {
+    let list = bytes.iter().map(u8::to_string).collect::<Vec<_>>().join(",");
+    format!(
+        "(() => {{ const data = new DataTransfer(); data.items.add(new File([new Uint8Array([{list}])], '{name}')); const field = document.querySelector('#upload'); field.files = data.files; field.form.requestSubmit(); }})()"
+    )
+}
+
 /// Looks at a view in both themes and on a phone, and leaves pictures of it.
 pub fn look_at(tab: &Tab<'_>, name: &str) {
-    let axe = have("axe").then(|| std::fs::read_to_string(target().join(AXE)).expect("readable"));
-    for (width, height, dark) in [(1280, 900, false), (1280, 900, true), (390, 844, false), (390, 844, true)] {
-        tab.size(width, height);
-        tab.dark(dark);
-        let theme = if dark { "dark" } else { "light" };
-        let found = tab.eval(CHECKS);
-        assert_eq!(found, json!([]), "{name} in {theme} at {width} px: {found:#}");
-        // Twice is enough: what differs by width and by theme is seen in both.
-        if let Some(axe) = axe.as_ref().filter(|_| (width < 600) == dark) {
-            tab.eval(&format!("{axe}; 0"));
-            let found = tab.eval(RUN_AXE);
-            assert_eq!(found, json!([]), "{name} in {theme} at {width} px: {found:#}");
-        }
-        tab.photograph(&pictures().join(format!("{name}-{theme}-{width}.png")));
+    for (width, dark) in [(1280, false), (1280, true), (390, false), (390, true)] {
+        // Twice is enough for axe: what differs by width and by theme is seen in both.
+        seen(tab, name, (width, dark), (width < 600) == dark);
     }
     tab.size(1280, 900);
     tab.dark(false);
+}
+
+/// Looks at a view once, of this width and in this theme.
+pub fn glance_at(tab: &Tab<'_>, name: &str, how: (u32, bool)) {
+    seen(tab, name, how, true);
+    tab.size(1280, 900);
+    tab.dark(false);
+}
+
+fn seen(tab: &Tab<'_>, name: &str, (width, dark): (u32, bool), by_axe: bool) {
+    tab.size(width, if width < 600 { 844 } else { 900 });
+    tab.dark(dark);
+    let theme = if dark { "dark" } else { "light" };
+    let found = tab.eval(CHECKS);
+    assert_eq!(found, json!([]), "{name} in {theme} at {width} px: {found:#}");
+    if by_axe && have("axe") {
+        let axe = std::fs::read_to_string(target().join(AXE)).expect("readable");
+        tab.eval(&format!("{axe}; 0"));
+        let found = tab.eval(RUN_AXE);
+        assert_eq!(found, json!([]), "{name} in {theme} at {width} px: {found:#}");
+    }
+    tab.photograph(&pictures().join(format!("{name}-{theme}-{width}.png")));
 }

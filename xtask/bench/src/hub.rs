@@ -22,6 +22,8 @@ use crate::{micros, rounded};
 const EVENTS: u64 = 1_000_000;
 const TASKS: usize = 10_000;
 const JOBS: usize = 1_000;
+/// Milestones, of ten items each, and todos.
+const LISTED: usize = 200;
 const REQUESTS: usize = 300;
 const ARRIVALS: usize = 60;
 /// Events a second while a page stays open.
@@ -32,12 +34,14 @@ const OPEN_S: u64 = 300;
 const SETTLES_S: u64 = 10;
 
 /// Every view; `ID` is a work session, `TASK` a task, `JOB` a job, `AGENT` an agent.
-const VIEWS: [(&str, &str); 22] = [
+const VIEWS: [(&str, &str); 32] = [
     ("overview", "/"),
     ("conversations", "/conversations"),
     ("conversations_all", "/conversations?category=all"),
     ("conversations_search", "/conversations?category=all&q=%EB%B0%B0%ED%8F%AC"),
+    ("conversations_grouped", "/conversations?category=all&group=category"),
     ("conversation", "/conversations/ID"),
+    ("conversation_why", "/conversations/ID?why=1"),
     ("tasks", "/tasks"),
     ("tasks_column", "/tasks?column=backlog"),
     ("tasks_search", "/tasks?q=9999"),
@@ -45,6 +49,8 @@ const VIEWS: [(&str, &str); 22] = [
     ("schedule", "/tasks?view=schedule"),
     ("task", "/tasks/TASK"),
     ("task_conversation", "/tasks/TASK?tab=conversation"),
+    ("task_events", "/tasks/TASK?tab=events"),
+    ("task_why", "/tasks/TASK?tab=why"),
     ("questions", "/questions"),
     ("chat", "/chat?agent=AGENT"),
     ("agent", "/agents/AGENT"),
@@ -54,6 +60,11 @@ const VIEWS: [(&str, &str); 22] = [
     ("job", "/jobs/JOB"),
     ("plugins", "/plugins"),
     ("slot", "/plugins/classifier"),
+    ("milestones", "/milestones"),
+    ("todos", "/todos"),
+    ("workspace", "/workspace/AGENT"),
+    ("workspace_file", "/workspace/AGENT?path=tasks%2FOWN.md"),
+    ("channels", "/channels"),
     ("settings", "/settings"),
 ];
 
@@ -64,6 +75,7 @@ pub fn run(binary: &Path) -> Result<Value> {
     let agents: Vec<&str> = chela_generate::agents().iter().map(|agent| agent.id).collect();
     tasks(&dir, &agents)?;
     jobs(&dir, &agents)?;
+    lists(&dir)?;
     // Nobody is slowed down here for asking often.
     let mut config: Value = serde_json::from_slice(&fs::read(dir.config())?)?;
     config["limits"] = json!({ "requestsPerSecond": 1_000_000, "requestsBurst": 1_000_000 });
@@ -124,6 +136,19 @@ fn jobs(dir: &StateDir, agents: &[&str]) -> Result<()> {
     Ok(())
 }
 
+fn lists(dir: &StateDir) -> Result<()> {
+    let row = |kind: &str, n: usize| json!({ "id": format!("{kind}_{n:04}"), "title": format!("말뚝 number {n}"), "status": "todo" });
+    let milestones = (0..LISTED).map(|n| {
+        let mut one = row("ms", n);
+        one["items"] = (0..10).map(|item| row("mi", n * 10 + item)).collect();
+        one
+    });
+    let milestones = json!({ "milestones": milestones.collect::<Vec<_>>() });
+    fs::write(dir.path().join("milestones.json"), milestones.to_string())?;
+    let todos: Vec<Value> = (0..LISTED).map(|n| row("todo", n)).collect();
+    Ok(fs::write(dir.path().join("todos.json"), json!({ "todos": todos }).to_string())?)
+}
+
 fn until_ready(runtime: &Runtime, app: &App) -> Result<()> {
     let until = Instant::now() + Duration::from_secs(600);
     loop {
@@ -142,7 +167,9 @@ fn paths(runtime: &Runtime, app: &App, agent: &str) -> Result<Vec<(&'static str,
     let page = runtime.block_on(app.monitor().sessions(query)).map_err(|error| anyhow!("{error}"))?;
     let session = page.rows.first().and_then(|row| row["workSessionId"].as_str()).unwrap_or_default().to_owned();
     let told = |path: &str| {
-        path.replace("ID", &session).replace("TASK", "task_00002").replace("JOB", "old-0001").replace("AGENT", agent)
+        // The first agent has the first task.
+        let path = path.replace("ID", &session).replace("TASK", "task_00002").replace("OWN", "task_00000");
+        path.replace("JOB", "old-0001").replace("AGENT", agent)
     };
     Ok(VIEWS.iter().map(|(name, path)| (*name, told(path))).collect())
 }
