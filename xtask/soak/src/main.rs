@@ -7,7 +7,7 @@ mod load;
 mod measure;
 mod swaps;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ fn main() -> Result<ExitCode> {
     std::fs::create_dir_all(&options.below).with_context(|| format!("cannot make {}", options.below.display()))?;
     let scratch = tempfile::tempdir_in(&options.below)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let outcome = runtime.block_on(soak(&options, scratch.path().join("state")));
+    let outcome = runtime.block_on(soak(&options, scratch.path()));
     let clean = outcome.as_ref().is_ok_and(|figures| figures.clean);
     match clean {
         true => scratch.close().context("cannot remove what was made")?,
@@ -77,10 +77,10 @@ fn main() -> Result<ExitCode> {
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn soak(options: &Options, state: PathBuf) -> Result<Figures> {
+async fn soak(options: &Options, below: &Path) -> Result<Figures> {
     let setup = Setup { messages: (10_000, Duration::from_secs(1)), global_a_second: 10_000, ..Setup::default() };
     let discord = Arc::new(Discord::with(setup));
-    let mut gateway = Gateway::new(&options.chela, state);
+    let mut gateway = Gateway::new(&options.chela, below.join("state"));
     gateway.configure(load::SCRIPT, |config| {
         config["channels"]["discord"] = discord.channel(&json!({ "requestsPerSecond": 10_000 }));
     })?;
@@ -91,7 +91,7 @@ async fn soak(options: &Options, state: PathBuf) -> Result<Figures> {
     load.open_sessions().await?;
     let working = load.clone().spawn(&stop);
     let following = followers::spawn(options.followers, gateway.way(), &stop);
-    let swapping = swaps::spawn(options, gateway.way(), &stop);
+    let swapping = swaps::spawn(options, below, gateway.way(), &stop)?;
 
     let whole = Duration::from_secs_f64(options.minutes * 60.0);
     let warm_up = (whole / 3).min(WARM_UP_MAX);
