@@ -44,7 +44,7 @@ impl Monitor {
     pub(super) fn run(self, watched: &StateDir, _: Output) -> anyhow::Result<()> {
         let level = start_logging(&Log::default());
         raise_open_files();
-        memory::return_large_buffers();
+        memory::be_thrifty();
         if !watched.path().is_dir() {
             bail!("there is no directory {}; give --state-dir DIR", watched.path().display());
         }

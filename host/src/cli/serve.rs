@@ -41,7 +41,7 @@ impl Serve {
         let log = settings::load(dir).map(|settings| settings.config.log).unwrap_or_default();
         let level = start_logging(&log);
         raise_open_files();
-        memory::return_large_buffers();
+        memory::be_thrifty();
         let adopted = if self.adopt { app::adopt(dir)? } else { None };
         if let Some(adopted) = adopted.as_ref().filter(|_| !output.json) {
             output.show(&json!(adopted), || adoption(adopted));
