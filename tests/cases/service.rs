@@ -71,6 +71,7 @@ fn a_manager_hears_of_readiness_reloads_refusals_and_the_stop() {
     assert!(stopping.contains("\nEXTEND_TIMEOUT_USEC=45000000"), "{stopping}");
     let ended = serving.finished();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(!ended.stdout.contains("/login?code="), "no way in is left in a journal: {}", ended.stdout);
 }
 
 #[test]
@@ -157,7 +158,7 @@ impl Units {
         let bin = dir.scratch().join("bin");
         fs::create_dir(&bin).expect("made");
         let program = bin.join("systemctl");
-        let script = "#!/bin/sh\necho \"$@\" >> \"$0.asked\"\ncase \"$*\" in *show*) printf 'ActiveState=active\\nSubState=running\\nUnitFileState=enabled\\nNRestarts=0\\nResult=success\\nStatusText=serving\\n';; esac\ntest ! -e \"$0.fails\"\n";
+        let script = "#!/bin/sh\necho \"$@\" >> \"$0.asked\"\ncase \"$*\" in *show*) printf 'ActiveState=active\\nSubState=running\\nUnitFileState=enabled\\nNRestarts=0\\nResult=success\\nStatusText=serving\\nFragmentPath=%s\\n' \"$(cat \"$0.unit\" 2>/dev/null)\";; esac\ntest ! -e \"$0.fails\"\n";
         fs::write(&program, script).expect("written");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("ours");
         Self { dir, bin }
@@ -228,6 +229,25 @@ fn a_service_is_installed_looked_at_and_removed_and_the_state_stays() {
     let asked = units.asked();
     assert_eq!(asked[asked.len() - 2..], ["--user disable --now chela.service", "--user daemon-reload"]);
     assert_eq!(units.run(&["uninstall", "--user"]).code, Some(1), "there is none any more");
+}
+
+#[test]
+fn the_unit_of_a_package_is_shown_as_such() {
+    let units = Units::new();
+    let unit = units.dir.scratch().join("packaged.service");
+    let state = units.dir.state.path().display().to_string();
+    fs::write(
+        &unit,
+        format!("# of a package\n[Service]\nExecStart=\"/usr/bin/chela\" serve --state-dir \"{state}\"\n"),
+    )
+    .expect("written");
+    fs::write(units.bin.join("systemctl.unit"), unit.display().to_string()).expect("written");
+    let status = units.run(&["status", "--user", "--json"]);
+    let document = status.json();
+    assert_eq!((&document["installed"], &document["ours"]), (&json!(true), &json!(false)), "{status:?}");
+    assert_eq!((&document["unit"], &document["stateDir"]), (&json!(unit), &json!(state)));
+    let text = units.run(&["status", "--user"]);
+    assert!(text.stdout.contains("packaged.service, which is not of `chela service install`"), "{text:?}");
 }
 
 #[test]

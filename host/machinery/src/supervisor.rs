@@ -38,6 +38,11 @@ impl Supervisor {
         })
     }
 
+    /// Whether there is one; then what is printed goes to its journal.
+    pub fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
     fn at(name: &[u8], patience: Option<Duration>) -> std::io::Result<Self> {
         let manager = match name {
             [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest)?,

@@ -82,7 +82,8 @@ impl Serve {
         if let Some(adopted) = adopted {
             document["adopted"] = json!(adopted);
         }
-        let link = app.hub_link();
+        // A journal is read by others than the owner, and keeps what it is told.
+        let link = app.hub_link().filter(|_| !supervisor.is_there());
         if let Some(link) = &link {
             document["hubLink"] = json!(link);
         }

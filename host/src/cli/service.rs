@@ -111,14 +111,18 @@ impl Which {
 
     fn status(&self, given: Option<PathBuf>, output: Output) -> anyhow::Result<ExitCode> {
         let manager = self.manager()?;
-        let path = manager.unit_path();
+        let shown = manager.show();
+        // A package has its unit elsewhere; systemd knows where.
+        let known =
+            shown.as_ref().ok().and_then(|shown| shown["FragmentPath"].as_str()).filter(|path| !path.is_empty());
+        let own = manager.unit_path();
+        let path = if own.exists() { own } else { known.map_or(own, PathBuf::from) };
         let text = fs::read_to_string(&path).ok();
         let installed = text.is_some();
         let dir = match text.as_deref().and_then(unit::served_by) {
             Some(served) if given.is_none() => StateDir::new(served),
             _ => self.dir(&manager, given)?,
         };
-        let shown = manager.show();
         let found = status::find(&dir);
         let (serving, said) = match &found {
             Ok(Found::Serving(status)) => (true, json!({ "pid": status["pid"], "version": status["runtimeVersion"] })),

@@ -7,7 +7,8 @@ use anyhow::{Context as _, bail};
 use serde_json::{Map, Value};
 
 /// What is asked about a unit.
-const SHOWN: &str = "ActiveState,SubState,UnitFileState,MainPID,NRestarts,Result,ExecMainStatus,StatusText";
+const SHOWN: &str =
+    "ActiveState,SubState,UnitFileState,MainPID,NRestarts,Result,ExecMainStatus,StatusText,FragmentPath";
 
 pub(super) struct Manager {
     pub(super) system: bool,
