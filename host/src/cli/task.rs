@@ -232,9 +232,9 @@ enum Plan {
         #[command(flatten)]
         of: Of,
     },
-    Approve {
-        id: String,
-    },
+    /// Approve a plan that was handed in
+    Approve { id: String },
+    /// Reject a plan that was handed in
     Reject {
         id: String,
         #[arg(long)]
@@ -246,7 +246,9 @@ enum Plan {
 
 #[derive(Subcommand)]
 enum Milestone {
+    /// List the milestones and their items
     List,
+    /// Add a milestone
     Create {
         title: String,
         #[arg(long)]
@@ -273,23 +275,17 @@ enum Milestone {
         task: Option<String>,
     },
     /// Set an item's status: todo, in_progress or done
-    SetItem {
-        id: String,
-        status: String,
-    },
+    SetItem { id: String, status: String },
 }
 
 #[derive(Subcommand)]
 enum Todo {
+    /// List the todos
     List,
-    Add {
-        title: String,
-    },
+    /// Add a todo
+    Add { title: String },
     /// Set a todo's status: todo, in_progress or done
-    Set {
-        id: String,
-        status: String,
-    },
+    Set { id: String, status: String },
 }
 
 impl Tasks {
