@@ -83,6 +83,7 @@ mod cases {
     mod sessions_cli;
     mod slack_server;
     mod slack_talk;
+    mod soak;
     mod stamp;
     mod start;
     mod tasks_bad_input;

@@ -137,7 +137,7 @@ fn run(arguments: Arguments) -> Result<()> {
             crash::run(&given)
         }
         Task::Soak(given) => {
-            guests::build(arguments.guests, Set::All)?;
+            guests::build(arguments.guests, Set::Shipped)?;
             soak::run(&given)
         }
         Task::Dist(given) => {

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::measure::{Sample, p99_ms};
+use crate::measure::{Kept, Sample, rounded};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
@@ -54,15 +54,19 @@ impl Gateway {
         Way(self.open.subscribe())
     }
 
-    /// The demo team, on free ports.
-    pub fn configure(&self, edit: impl FnOnce(&mut Value)) -> Result<()> {
+    /// The demo team on free ports, with a script of ours.
+    pub fn configure(&self, script: &str, edit: impl FnOnce(&mut Value)) -> Result<()> {
         chela::app::init(&self.dir, &Starter::default())?;
+        std::fs::write(self.dir.path().join("soak.json5"), script)?;
         let mut config: Value = serde_json::from_slice(&std::fs::read(self.dir.config())?)?;
         for listener in ["gateway", "monitor", "hub"] {
             config[listener]["listen"] = json!("127.0.0.1:0");
         }
         config["limits"]["requestsPerSecond"] = json!(1_000_000);
         config["limits"]["requestsBurst"] = json!(1_000_000);
+        // Half an hour of this is more than a day of any team.
+        config["runs"]["limits"]["tokensPerDay"] = json!(1_000_000_000_000_u64);
+        config["providers"]["demo"]["script"] = json!("soak.json5");
         config["session"]["agentToAgent"]["maxPingPongTurns"] = json!(1);
         edit(&mut config);
         std::fs::write(self.dir.config(), config.to_string()).context("cannot write the configuration")
@@ -115,13 +119,47 @@ impl Gateway {
     }
 
     /// What the process looks like from outside.
-    pub fn sample(&self, at: Duration, latencies: Vec<Duration>, events_per_s: u64) -> Result<Sample> {
+    pub fn sample(&self, at: Duration, took: Vec<Duration>, events_per_s: u64) -> Result<Sample> {
         let pid = self.child.as_ref().context("it serves")?.id();
         let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).context("the gateway is gone")?;
         let pages: u64 = pages.split(' ').nth(1).and_then(|pages| pages.parse().ok()).context("resident pages")?;
         let open_files = std::fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64;
         let resident_mb = (pages * rustix::param::page_size() as u64) as f64 / 1e6;
-        Ok(Sample { at, resident_mb, open_files, events_per_s, p99_ms: p99_ms(latencies) })
+        Ok(Sample { at, resident_mb, open_files, events_per_s, took })
+    }
+
+    /// Every event that the log has.
+    pub fn events(&self) -> Result<Vec<Value>> {
+        let mut events = Vec::new();
+        for entry in std::fs::read_dir(self.dir.logs())? {
+            let path = entry?.path();
+            if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("coordination-events")) {
+                let text = std::fs::read_to_string(&path)?;
+                events.extend(text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()));
+            }
+        }
+        Ok(events)
+    }
+
+    /// What lies in the state directory.
+    pub fn kept(&self) -> Result<Kept> {
+        let (mut kept, mut left) = (Kept::default(), vec![self.dir.path().to_owned()]);
+        while let Some(folder) = left.pop() {
+            for entry in std::fs::read_dir(&folder)? {
+                let (path, facts) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
+                if facts.is_dir() {
+                    left.push(path);
+                    continue;
+                }
+                let megabytes = facts.len() as f64 / 1e6;
+                kept.state_files += 1;
+                kept.state_mb += megabytes;
+                if path.starts_with(self.dir.journal()) {
+                    kept.journal_mb += megabytes;
+                }
+            }
+        }
+        Ok(Kept { state_mb: rounded(kept.state_mb), journal_mb: rounded(kept.journal_mb), ..kept })
     }
 }
 
