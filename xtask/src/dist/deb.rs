@@ -81,14 +81,17 @@ pub fn build(dist: &Path, folder: &Path, version: &str, quick: bool) -> Result<O
     for name in ["README.md", "CHANGELOG.md", "SECURITY.md", "chela.json", "sbom.cdx.json"] {
         put(name, &format!("usr/share/doc/chela/{name}"), 0o644)?;
     }
-    fs::write(folder.join("copyright"), copyright(folder)?)?;
-    put("copyright", "usr/share/doc/chela/copyright", 0o644)?;
-    fs::write(folder.join("changelog"), changelog(version)?)?;
-    put("changelog", "usr/share/doc/chela/changelog", 0o644)?;
-    pack(&tree.join("usr/share/doc/chela/changelog"))?;
-    for name in ["copyright", "changelog"] {
-        fs::remove_file(folder.join(name))?;
+    for (text, to) in [
+        (COPYRIGHT, "usr/share/doc/chela/copyright"),
+        (&changelog(version)?, "usr/share/doc/chela/changelog"),
+        (OVERRIDES, "usr/share/lintian/overrides/chela"),
+    ] {
+        let to = tree.join(to);
+        fs::create_dir_all(to.parent().context("a file lies in a directory")?)?;
+        fs::write(&to, text)?;
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o644))?;
     }
+    pack(&tree.join("usr/share/doc/chela/changelog"))?;
     for entry in fs::read_dir(folder.join("man/man1"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         put(&format!("man/man1/{name}"), &format!("usr/share/man/man1/{name}"), 0o644)?;
@@ -121,16 +124,25 @@ fn open_to_all(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Debian's own account of the licence, with the licence behind it.
-fn copyright(folder: &Path) -> Result<String> {
-    let licence = fs::read_to_string(folder.join("LICENSE")).context("LICENSE is missing")?;
-    let head = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: chela\n";
-    let comment = "Comment: The licences of the crates in the binary are in sbom.cdx.json.\n";
-    let body: String = licence.trim_end().lines().fold(String::new(), |text, line| {
-        text + &if line.trim().is_empty() { " .\n".into() } else { format!(" {line}\n") }
-    });
-    Ok(format!("{head}{comment}\nFiles: *\nCopyright: The Chela authors\nLicense: Apache-2.0\n{body}"))
-}
+/// Debian's own account of the licence, whose text every Debian has.
+const COPYRIGHT: &str = "\
+Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: chela
+Comment: The licences of the crates in the binary are in sbom.cdx.json.
+
+Files: *
+Copyright: 2026 The Chela authors
+License: Apache-2.0
+ On Debian systems the text of this licence is in /usr/share/common-licenses/Apache-2.0.
+";
+
+/// What Debian's checker would have otherwise, and why not.
+const OVERRIDES: &str = "\
+# Compiled components are objects that wasmtime maps as they are; stripped, they are damaged.
+chela: unstripped-binary-or-object [usr/lib/chela/components/*]
+# Guarded by whether systemd runs; the helpers would start the service at the first installation.
+chela: maintainer-script-calls-systemctl [*]
+";
 
 /// One entry, of the day of the last commit: the same sources give the same package.
 fn changelog(version: &str) -> Result<String> {
@@ -175,7 +187,7 @@ fn control(tree: &Path, version: &str, arch: &str) -> Result<()> {
         "Package: chela\nVersion: {version}\nArchitecture: {arch}\nMaintainer: {MAINTAINER}\nInstalled-Size: {kilobytes}\n\
          Depends: {depends}\nSuggests: systemd\nSection: net\nPriority: optional\n\
          Description: gateway for teams of AI agents whose policies are WebAssembly components\n \
-         One process keeps sessions, durable work between agents, task files, questions to\n people, an event log with its monitor, and a web page. What a team wants to change\n is a component that is loaded while it runs.\n"
+         One process keeps sessions, durable work between agents, task files,\n questions to people, an event log with its monitor, and a web page. What a\n team wants to change is a component that is loaded while it runs.\n"
     );
     fs::write(folder.join("control"), text)?;
     fs::write(folder.join("md5sums"), md5sums(tree)?)?;
