@@ -87,7 +87,8 @@ fn a_release_has_all_that_an_operator_needs_and_each_part_works() {
     serving.wait_until_ready();
     let listed = run(Command::new(&own).args(["plugin", "list", "--json", "--state-dir"]).arg(dir.state.path()));
     assert!(listed.contains("\"serving\""), "{listed}");
-    assert_eq!(serving.terminate().code, Some(0));
+    serving.signal(rustix::process::Signal::TERM);
+    assert_eq!(serving.finished().code, Some(0));
     let cached = fs::read_dir(dir.state.plugin_cache()).map_or(0, Iterator::count);
     assert_eq!(cached, 0, "its components are compiled for it");
 }

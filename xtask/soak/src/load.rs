@@ -176,9 +176,9 @@ impl Load {
 
     /// Makes the conversations that flows go to.
     pub async fn open_sessions(&self) -> Result<()> {
-        let open = self.way.clone().open().await?;
+        let client = self.way.clone().open().await?.client.with_patience(Duration::from_secs(60));
         for (agent, nth) in AGENTS.iter().flat_map(|agent| (0..SESSIONS).map(move |nth| (agent, nth))) {
-            open.client.call("sessions.create", json!({ "key": session(agent, nth) })).await?;
+            client.call("sessions.create", json!({ "key": session(agent, nth) })).await?;
         }
         Ok(())
     }
