@@ -47,7 +47,7 @@ fn without_file_handles_what_is_open_goes_on_and_the_rest_waits_until_there_are_
     let accepted: Vec<String> =
         (0..5).map(|nth| format!("sent-{nth}")).filter(|key| ask("chat.send", send(key)).is_ok()).collect();
     let tried = ask("tools.invoke", backlog("without")).map(|answer| answer.to_string());
-    let said = tried.map_or_else(|error| error.to_string(), |answer| answer);
+    let said = tried.unwrap_or_else(|error| error.to_string());
     assert!(said.contains("Too many open files") || said.contains("\"ok\":true"), "by name, or done: {said}");
     let mut waiting = RawHttp::connect(serving.address());
     waiting.send(HEALTH);
