@@ -139,6 +139,11 @@ fn a_directory_that_becomes_read_only_refuses_what_it_cannot_keep_until_it_can_b
         runtime.block_on(client.call("chat.send", params))
     };
     send("sent-before").expect("it can be written");
+    eventually("its transcript is open", || {
+        let asked = json!({ "runId": "sent-before", "timeoutMs": 0 });
+        let answer = runtime.block_on(client.call("agent.wait", asked)).expect("answered");
+        answer.get("endedAt").is_some().then_some(())
+    });
 
     let rights: Vec<(PathBuf, u32)> = below(dir.state.path())
         .into_iter()
