@@ -7,7 +7,7 @@ pub use chela_words::{clock, config, event, id, layout, lineage, policy, port, s
 
 // 2 machinery, and the one room that knows WebAssembly
 pub use chela_machinery::{
-    bus, egress, feed, journal, logs, memory, metrics, models, results, run, settings, supervisor, tls, traces, watch,
+    bus, egress, feed, journal, logs, metrics, models, results, run, settings, supervisor, tls, traces, watch,
 };
 pub use chela_plugins as plugins;
 

@@ -306,7 +306,7 @@ impl Followed {
                     let told: Vec<Arc<Told>> = page
                         .rows
                         .into_iter()
-                        .filter_map(|event| Some(Arc::new(Told { seq: event["seq"].as_i64()?, event })))
+                        .filter_map(|event| Some(Arc::new(Told::new(event["seq"].as_i64()?, event))))
                         .collect();
                     let last = told.last().map(|told| told.seq);
                     let further = page.next.as_deref().and_then(seq_of_cursor);

@@ -240,7 +240,7 @@ impl<'a> Steps<'a> {
     }
 
     fn answered(&mut self, reply: &str) -> Option<()> {
-        let reply = words::clip(reply, REPLY_CHARS_MAX);
+        let reply = words::clip(reply, REPLY_CHARS_MAX).to_owned();
         let now = self.now;
         let delivery = self.job.current_mut()?;
         delivery.state = DeliveryState::Answered;
@@ -328,7 +328,7 @@ impl<'a> Steps<'a> {
     }
 
     fn failed(&mut self, status: WaitStatus, error: Option<String>, transient: bool) -> Option<()> {
-        let said = words::clip(error.as_deref().unwrap_or(status.as_str()), ERROR_CHARS_MAX);
+        let said = words::clip(error.as_deref().unwrap_or(status.as_str()), ERROR_CHARS_MAX).to_owned();
         let (now, retries) = (self.now, self.job.retry_count);
         let again = transient && retries < self.job.max_retries;
         let Some(delivery) = self.job.current_mut() else {
@@ -373,7 +373,7 @@ impl<'a> Steps<'a> {
 
     /// The flow ends without what it was begun for.
     fn come_to_nothing(&mut self, end: Status, status: WaitStatus, error: Option<String>) {
-        let why = words::clip(error.as_deref().unwrap_or_default(), ERROR_CHARS_MAX);
+        let why = words::clip(error.as_deref().unwrap_or_default(), ERROR_CHARS_MAX).to_owned();
         let why = (!why.is_empty()).then_some(why);
         if self.job.last_error.is_none() || why.is_some() {
             self.job.last_error = why.clone().or_else(|| Some(status.as_str().to_owned()));

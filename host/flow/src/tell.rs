@@ -40,21 +40,57 @@ pub enum What {
     JobCancelled,
 }
 
-/// What every event of a flow says.
-fn facts(job: &Job) -> Map<String, Value> {
-    let mut data = object(json!({
-        "jobId": job.job_id, "conversationId": job.conversation_id, "workSessionId": job.work_session_id,
-        "parentConversationId": job.parent_conversation_id, "taskId": job.task_id, "depth": job.depth,
-        "chainId": job.chain.id, "hop": job.chain.hop, "retryOf": job.retry_of,
-    }));
-    data.retain(|_, value| !value.is_null() && value != "");
-    data
-}
+/// What an event says, name by name, in the order in which it is said. What is not there is not said.
+struct Facts(Map<String, Value>);
 
-fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        _ => Map::new(),
+impl Facts {
+    /// Names that an event of a flow has at most.
+    const ROOM: usize = 28;
+
+    fn new() -> Self {
+        Self(Map::with_capacity(Self::ROOM))
+    }
+
+    fn say(mut self, name: &str, value: impl Into<Value>) -> Self {
+        match value.into() {
+            Value::Null => {}
+            value => drop(self.0.insert(name.to_owned(), value)),
+        }
+        self
+    }
+
+    fn id(self, name: &str, id: Option<&str>) -> Self {
+        self.say(name, id.filter(|id| !id.is_empty()))
+    }
+
+    /// What every event of a flow says.
+    fn of(self, job: &Job) -> Self {
+        self.id("jobId", Some(&job.job_id))
+            .id("conversationId", Some(&job.conversation_id))
+            .id("workSessionId", job.work_session_id.as_deref())
+            .id("parentConversationId", job.parent_conversation_id.as_deref())
+            .id("taskId", job.task_id.as_deref())
+            .say("depth", job.depth)
+            .id("chainId", Some(&job.chain.id))
+            .say("hop", job.chain.hop)
+            .id("retryOf", job.retry_of.as_deref())
+    }
+
+    /// A message between two sessions.
+    fn between(job: &Job, from: &str, to: &str) -> Self {
+        let delegation = words::is_subagent(from) || words::is_subagent(to);
+        Self::new()
+            .say("fromAgent", words::agent_of(from))
+            .say("toAgent", words::agent_of(to))
+            .say("fromSessionType", session_type(from))
+            .say("toSessionType", session_type(to))
+            .say("eventRole", if delegation { "delegation.subagent" } else { "conversation.main" })
+            .of(job)
+    }
+
+    /// Told as the doing of the agent of a session.
+    fn happened(self, what: What, session: &str) -> Happened {
+        Happened { what, agent: words::agent_of(session).to_owned(), data: self.0, name: None }
     }
 }
 
@@ -62,30 +98,20 @@ fn session_type(session: &str) -> &'static str {
     if words::is_subagent(session) { "subagent" } else { "main" }
 }
 
-/// A message between two sessions, told as the doing of the first.
-fn between(job: &Job, what: What, from: &str, to: &str, more: Value) -> Happened {
-    let mut data = object(json!({
-        "fromAgent": words::agent_of(from), "toAgent": words::agent_of(to),
-        "fromSessionType": session_type(from), "toSessionType": session_type(to),
-    }));
-    let delegation = words::is_subagent(from) || words::is_subagent(to);
-    data.insert("eventRole".into(), json!(if delegation { "delegation.subagent" } else { "conversation.main" }));
-    data.extend(facts(job));
-    let more = object(more);
-    data.extend(more.into_iter().filter(|(_, value)| !value.is_null()));
-    Happened { what, agent: words::agent_of(from).to_owned(), data, name: None }
-}
-
 /// The first message is on its way.
 pub(crate) fn sent(job: &Job, what: What) -> Happened {
+    let (from, to) = (&job.session_key, &job.target_session_key);
     let message = words::clip(&job.message, MESSAGE_CHARS_MAX);
     let whole = message.len() == job.message.len();
-    let more = json!({
-        "message": message, "targetSessionKey": job.target_session_key, "runId": job.run_id,
-        "previousWorkSessionId": job.previous_work_session_id, "label": job.label, "maxTurns": job.max_turns,
-        "messageRef": (!whole).then(|| message_ref(&job.target_session_key, &format!("{}:0", job.job_id))),
-    });
-    between(job, what, &job.session_key, &job.target_session_key, more)
+    let facts = Facts::between(job, from, to)
+        .say("message", message)
+        .say("targetSessionKey", &**to)
+        .say("runId", &*job.run_id)
+        .say("previousWorkSessionId", job.previous_work_session_id.as_deref())
+        .say("label", job.label.as_deref())
+        .say("maxTurns", job.max_turns)
+        .say("messageRef", (!whole).then(|| message_ref(to, &format!("{}:0", job.job_id))));
+    facts.happened(what, from)
 }
 
 /// Where the whole text is: the rows of a run in the transcript of its session.
@@ -98,51 +124,64 @@ pub(crate) fn answered(job: &Job, delivery: &Delivery) -> Happened {
     let reply = delivery.reply.as_deref().unwrap_or_default();
     let message = words::clip(reply, MESSAGE_CHARS_MAX);
     let whole = message.len() == reply.len();
-    let more = json!({
-        "replyPreview": words::clip(reply, PREVIEW_CHARS_MAX), "message": message, "runId": delivery.key,
-        "turn": delivery.turn, "maxTurns": job.max_turns,
-        "messageRef": (!whole).then(|| message_ref(&delivery.session_key, &delivery.key)),
-    });
-    between(job, What::Response, &delivery.session_key, job.asker(delivery.turn), more)
+    let facts = Facts::between(job, &delivery.session_key, job.asker(delivery.turn))
+        .say("replyPreview", words::clip(reply, PREVIEW_CHARS_MAX))
+        .say("message", message)
+        .say("runId", &*delivery.key)
+        .say("turn", delivery.turn)
+        .say("maxTurns", job.max_turns)
+        .say("messageRef", (!whole).then(|| message_ref(&delivery.session_key, &delivery.key)));
+    facts.happened(What::Response, &delivery.session_key)
 }
 
 /// The current turn was not.
 pub(crate) fn no_reply(job: &Job, status: WaitStatus, error: Option<&str>, rules: &Rules) -> Happened {
     let said = words::no_reply(rules.language, status, error, rules.wait_ms);
     let turn = job.current_turn;
-    let more = json!({
-        "replyPreview": words::clip(&said, PREVIEW_CHARS_MAX), "message": said, "outcome": "blocked",
-        "waitStatus": status.as_str(), "waitError": error, "turn": turn, "maxTurns": job.max_turns,
-        "runId": job.turns.last().map(|turn| turn.key.clone()),
-    });
-    between(job, What::Response, job.answerer(turn), job.asker(turn), more)
+    let facts = Facts::between(job, job.answerer(turn), job.asker(turn))
+        .say("replyPreview", words::clip(&said, PREVIEW_CHARS_MAX))
+        .say("message", said)
+        .say("outcome", "blocked")
+        .say("waitStatus", status.as_str())
+        .say("waitError", error)
+        .say("turn", turn)
+        .say("maxTurns", job.max_turns)
+        .say("runId", job.turns.last().map(|turn| &*turn.key));
+    facts.happened(What::Response, job.answerer(turn))
 }
 
 /// What a run said when nobody waited for it any more.
 pub fn late(job: &Job, session: &str, run: &str, reply: &str) -> Happened {
     let turn = job.current_turn;
-    let more = json!({
-        "replyPreview": words::clip(reply, PREVIEW_CHARS_MAX), "message": words::clip(reply, MESSAGE_CHARS_MAX),
-        "late": true, "turn": turn, "maxTurns": job.max_turns, "runId": run,
-    });
-    let mut happened = between(job, What::Response, session, job.asker(turn), more);
-    happened.name = Some(format!("late:{run}"));
-    happened
+    let facts = Facts::between(job, session, job.asker(turn))
+        .say("replyPreview", words::clip(reply, PREVIEW_CHARS_MAX))
+        .say("message", words::clip(reply, MESSAGE_CHARS_MAX))
+        .say("late", true)
+        .say("turn", turn)
+        .say("maxTurns", job.max_turns)
+        .say("runId", run);
+    Happened { name: Some(format!("late:{run}")), ..facts.happened(What::Response, session) }
 }
 
 pub(crate) fn completed(job: &Job, announced: bool) -> Happened {
-    let more = json!({ "announced": announced, "announce": job.announce.state, "turns": job.current_turn });
-    between(job, What::Complete, &job.session_key, &job.target_session_key, more)
+    let facts = Facts::between(job, &job.session_key, &job.target_session_key)
+        .say("announced", announced)
+        .say("announce", json!(job.announce.state))
+        .say("turns", job.current_turn);
+    facts.happened(What::Complete, &job.session_key)
 }
 
 pub(crate) fn spawn_result(job: &Job, outcome: &str) -> Happened {
-    let reply = job.first().and_then(|turn| turn.reply.clone()).unwrap_or_default();
-    let more = json!({
-        "outcome": outcome, "replyPreview": words::clip(&reply, PREVIEW_CHARS_MAX),
-        "message": words::clip(&reply, MESSAGE_CHARS_MAX), "targetSessionKey": job.target_session_key,
-        "runId": job.run_id, "error": job.last_error.as_ref().filter(|_| outcome != "ok"), "label": job.label,
-    });
-    between(job, What::SpawnResult, &job.target_session_key, &job.session_key, more)
+    let reply = job.first().and_then(|turn| turn.reply.as_deref()).unwrap_or_default();
+    let facts = Facts::between(job, &job.target_session_key, &job.session_key)
+        .say("outcome", outcome)
+        .say("replyPreview", words::clip(reply, PREVIEW_CHARS_MAX))
+        .say("message", words::clip(reply, MESSAGE_CHARS_MAX))
+        .say("targetSessionKey", &*job.target_session_key)
+        .say("runId", &*job.run_id)
+        .say("error", job.last_error.as_deref().filter(|_| outcome != "ok"))
+        .say("label", job.label.as_deref());
+    facts.happened(What::SpawnResult, &job.target_session_key)
 }
 
 /// How far a message has come.
@@ -156,27 +195,33 @@ pub(crate) fn delivery(job: &Job, delivery: &Delivery) -> Happened {
     };
     let from =
         if delivery.session_key == job.answerer(delivery.turn) { job.asker(delivery.turn) } else { &job.session_key };
-    let more = json!({
-        "state": state, "at": at, "runId": delivery.key, "turn": delivery.turn, "error": delivery.error,
-        "eventRole": "system.observability",
-    });
-    let mut happened = between(job, What::Delivery, from, &delivery.session_key, more);
-    happened.name = Some(format!("{}:{state}", delivery.key));
-    happened
+    let facts = Facts::between(job, from, &delivery.session_key)
+        .say("state", state)
+        .say("at", at)
+        .say("runId", &*delivery.key)
+        .say("turn", delivery.turn)
+        .say("error", delivery.error.as_deref())
+        .say("eventRole", "system.observability");
+    Happened { name: Some(format!("{}:{state}", delivery.key)), ..facts.happened(What::Delivery, from) }
 }
 
 /// What happened to the job itself.
 pub(crate) fn of_job(job: &Job, what: What) -> Happened {
-    let mut data = facts(job);
-    let more = object(json!({
-        "status": job.status.as_str(), "phase": job.phase, "currentTurn": job.current_turn, "maxTurns": job.max_turns,
-        "sessionKey": job.session_key, "targetSessionKey": job.target_session_key,
-        "fromAgent": words::agent_of(&job.session_key), "toAgent": words::agent_of(&job.target_session_key),
-        "retryCount": job.retry_count, "resumeCount": job.resume_count, "lastError": job.last_error,
-        "nextTryAt": job.next_try_at,
-    }));
-    data.extend(more.into_iter().filter(|(_, value)| !value.is_null()));
-    Happened { what, agent: words::agent_of(&job.session_key).to_owned(), data, name: None }
+    let facts = Facts::new()
+        .of(job)
+        .say("status", job.status.as_str())
+        .say("phase", json!(job.phase))
+        .say("currentTurn", job.current_turn)
+        .say("maxTurns", job.max_turns)
+        .say("sessionKey", &*job.session_key)
+        .say("targetSessionKey", &*job.target_session_key)
+        .say("fromAgent", words::agent_of(&job.session_key))
+        .say("toAgent", words::agent_of(&job.target_session_key))
+        .say("retryCount", job.retry_count)
+        .say("resumeCount", job.resume_count)
+        .say("lastError", job.last_error.as_deref())
+        .say("nextTryAt", job.next_try_at);
+    facts.happened(what, &job.session_key)
 }
 
 /// How the end of a job is told.

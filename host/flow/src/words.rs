@@ -104,8 +104,11 @@ pub(crate) fn exchange(message: &str, first: &str, last: &str) -> String {
     text
 }
 
-pub(crate) fn clip(text: &str, chars_max: usize) -> String {
-    text.chars().take(chars_max).collect()
+pub(crate) fn clip(text: &str, chars_max: usize) -> &str {
+    match text.len() <= chars_max {
+        true => text,
+        false => text.char_indices().nth(chars_max).map_or(text, |(end, _)| &text[..end]),
+    }
 }
 
 /// The agent of a session key.

@@ -4,8 +4,9 @@
 pub(super) mod trial;
 mod words;
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -39,10 +40,48 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// The threads, and who is asked before a version takes over.
 pub(super) struct Adapters {
-    jobs: Mutex<Option<SyncSender<Job>>>,
+    crew: Arc<Mutex<Crew>>,
     handles: Mutex<Vec<JoinHandle<()>>>,
     handovers: Mutex<Option<mpsc::Sender<Handover>>>,
     changes: watch::Sender<u64>,
+}
+
+/// Who works and what waits. Of the threads that are free the one is taken that worked last: what an adapter touches is still at hand there,
+/// and one that is woken for nothing would be in its way.
+#[derive(Default)]
+struct Crew {
+    waiting: VecDeque<Job>,
+    free: Vec<SyncSender<Job>>,
+    stopping: bool,
+}
+
+impl Crew {
+    fn give(&mut self, job: Job) -> Result<(), Failure> {
+        if self.stopping {
+            return Err(Failure::Stopping);
+        }
+        match self.free.pop() {
+            // A thread that is free waits for exactly one.
+            Some(thread) => thread.send(job).map_err(|_| Failure::Stopping),
+            None if self.waiting.len() >= WAITING_MAX => Err(Failure::Busy { waited: Duration::ZERO }),
+            None => {
+                self.waiting.push_back(job);
+                Ok(())
+            }
+        }
+    }
+
+    /// What a thread that has nothing to do does next: what waits longest, or it is free from now on. False once it is over.
+    fn free(&mut self, thread: &SyncSender<Job>) -> bool {
+        match self.waiting.pop_front() {
+            Some(job) => thread.send(job).is_ok(),
+            None if self.stopping => false,
+            None => {
+                self.free.push(thread.clone());
+                true
+            }
+        }
+    }
 }
 
 /// A new version wants to take over a channel. Whoever holds the adapter answers.
@@ -99,39 +138,30 @@ pub struct Adapter {
 
 impl Adapters {
     pub(super) fn start() -> std::io::Result<Self> {
-        let (jobs, inbox) = sync_channel::<Job>(WAITING_MAX);
-        let inbox = Arc::new(Mutex::new(inbox));
+        let crew = Arc::new(Mutex::new(Crew::default()));
         let mut handles = Vec::new();
         for n in 0..cores().max(THREADS_MIN) {
-            let inbox = inbox.clone();
+            let crew = crew.clone();
             let thread = Builder::new().name(format!("chela-channel-{n}")).stack_size(STACK_BYTES);
-            handles.push(thread.spawn(move || work(&inbox))?);
+            handles.push(thread.spawn(move || work(&crew))?);
         }
-        Ok(Self {
-            jobs: Mutex::new(Some(jobs)),
-            handles: Mutex::new(handles),
-            handovers: Mutex::new(None),
-            changes: watch::Sender::new(0),
-        })
+        Ok(Self { crew, handles: Mutex::new(handles), handovers: Mutex::new(None), changes: watch::Sender::new(0) })
     }
 
     /// Runs guest code on a thread of its own; none when there is no place for it, or the room stops.
     async fn run<T: Send + 'static>(&self, code: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move || drop(answer.send(code())));
-        let sent = match lock(&self.jobs).as_ref() {
-            Some(jobs) => jobs.try_send(job),
-            None => return Err(Failure::Stopping),
-        };
-        match sent {
-            Ok(()) => answered.await.map_err(|_| Failure::Stopping),
-            Err(TrySendError::Full(_)) => Err(Failure::Busy { waited: Duration::ZERO }),
-            Err(TrySendError::Disconnected(_)) => Err(Failure::Stopping),
-        }
+        lock(&self.crew).give(job)?;
+        answered.await.map_err(|_| Failure::Stopping)
     }
 
     pub(super) fn stop(&self) {
-        drop(lock(&self.jobs).take());
+        let mut crew = lock(&self.crew);
+        crew.stopping = true;
+        // What waits is still done; who is free hears that it is over.
+        crew.free.clear();
+        drop(crew);
         for handle in std::mem::take(&mut *lock(&self.handles)) {
             if handle.join().is_err() {
                 tracing::error!("a thread of channels had died");
@@ -140,10 +170,13 @@ impl Adapters {
     }
 }
 
-fn work(inbox: &Mutex<Receiver<Job>>) {
+fn work(crew: &Mutex<Crew>) {
     loop {
-        let job = lock(inbox).recv();
-        let Ok(job) = job else { return };
+        // One of its own each time: when the crew lets go of it, that is the end.
+        let (thread, inbox) = sync_channel::<Job>(1);
+        let goes_on = lock(crew).free(&thread);
+        drop(thread);
+        let Some(job) = goes_on.then(|| inbox.recv().ok()).flatten() else { return };
         // A fault of ours in one call must not end the thread; the hook has told of it.
         let _ = catch_unwind(AssertUnwindSafe(job));
     }

@@ -24,6 +24,8 @@ use super::source::{self, Material, Source};
 
 /// What compiling one component may take.
 const COMPILE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Set to 0, the allocator asks for memory as it needs it, not for a gigabyte to begin with that counts against the limit.
+const MEMORY_AS_IT_GROWS: &str = "MIMALLOC_ARENA_EAGER_COMMIT";
 const COMPILE_TIME_MAX: Duration = Duration::from_secs(60);
 /// Compiled components that are kept; the ones compiled longest ago go first.
 const FILES_MAX: usize = 64;
@@ -163,7 +165,12 @@ impl Cache {
         let mut command = Command::new(&self.compiler);
         // The state directory is named so that the child looks for no home.
         command.args(["plugin", "compile", source, "--to"]).arg(path).arg("--state-dir").arg(&self.dir);
-        command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env("RUST_BACKTRACE", "0")
+            .env(MEMORY_AS_IT_GROWS, "0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let spawned = command.spawn();
         let mut child = spawned.map_err(|cause| Error::Spawn { program: self.compiler.clone(), cause })?;
         let ended = self.wait(&mut child);
@@ -267,9 +274,17 @@ fn is_ours_alone(dir: &Path) -> bool {
     (facts.uid() == own || facts.uid() == 0) && facts.mode() & 0o022 == 0
 }
 
+/// What this process has asked the system for, used or not; nothing where that cannot be told.
+fn taken_bytes() -> u64 {
+    let pages = fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|pages| pages.split(' ').nth(5)?.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
 /// The work of the child: looks at `source`, compiles it to `to`, or into `dir`, under limits of its own.
 pub fn compile(source: &str, to: Option<&Path>, dir: &Path) -> Result<PathBuf, CompileError> {
-    let limit = Rlimit { current: Some(COMPILE_BYTES_MAX), maximum: Some(COMPILE_BYTES_MAX) };
+    let bytes_max = Some(taken_bytes() + COMPILE_BYTES_MAX);
+    let limit = Rlimit { current: bytes_max, maximum: bytes_max };
     // Without the limit a hostile file could take all memory, so a system that refuses it is told of.
     setrlimit(Resource::Data, limit).map_err(|cause| CompileError::Limit { cause: cause.into() })?;
     let material = Material::read(&Source::parse(source, Path::new("")), source::FILE_BYTES_CEILING)?;

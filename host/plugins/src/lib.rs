@@ -33,7 +33,7 @@ mod workbench;
 mod wasi;
 mod worlds;
 
-use chela_machinery::{bus, memory, metrics, settings, traces, watch};
+use chela_machinery::{bus, metrics, settings, traces, watch};
 use chela_words::{clock, config, event, layout, policy};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -10,8 +10,7 @@ mod operator;
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::sync::mpsc::Receiver;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -25,11 +24,7 @@ use super::slots::{Slot, SlotName};
 use super::stage::Stage;
 use crate::config::{Binding, Config, OnFailure};
 use crate::event::Kind;
-use crate::memory;
 use candidates::Candidate;
-
-/// How long after a change its calls, and what it replaced, are likely to have ended.
-const QUIET: Duration = Duration::from_secs(1);
 
 pub(super) enum Command {
     /// The configuration in force is another one.
@@ -106,7 +101,7 @@ impl Loader {
     pub(super) fn run(mut self, commands: &Receiver<Command>) {
         self.reconcile();
         self.room.channels_changed();
-        while let Some(command) = next(commands) {
+        while let Ok(command) = commands.recv() {
             let stopping = self.room.is_stopping();
             match command {
                 Command::Stop => break,
@@ -278,18 +273,6 @@ impl Loader {
 
     fn binding_of(&self, name: &SlotName) -> Option<Binding> {
         desired(&self.config).into_iter().find(|(known, ..)| known == name).and_then(|(_, binding, _)| binding)
-    }
-}
-
-/// The next command. When none comes for a while, what the last one has freed goes back to the system.
-fn next(commands: &Receiver<Command>) -> Option<Command> {
-    match commands.recv_timeout(QUIET) {
-        Ok(command) => Some(command),
-        Err(RecvTimeoutError::Timeout) => {
-            memory::return_unused();
-            commands.recv().ok()
-        }
-        Err(RecvTimeoutError::Disconnected) => None,
     }
 }
 

@@ -209,7 +209,7 @@ impl Run<'_> {
             self.shared.make_calls(agent, turn, &mut self.voice, &mut self.place, interrupted).await?;
             interrupted = false;
             self.check_limits(agent, limits)?;
-            let rows = self.shared.options.sessions.context(turn.session(), room.saturating_mul(2)).await?;
+            let rows = turn.context(room.saturating_mul(2)).await?;
             // Each model has a window of its own.
             let request = |asked: &Chosen| {
                 let room = match asked.is(&model) {

@@ -15,7 +15,6 @@ use crate::bus::SEGMENT_BYTES;
 use crate::clock::Clock;
 use crate::config::{self, Config, Listen, Log};
 use crate::layout::StateDir;
-use crate::memory;
 use crate::port::PerPort;
 use crate::run::RunFile;
 use crate::settings;
@@ -44,7 +43,6 @@ impl Monitor {
     pub(super) fn run(self, watched: &StateDir, _: Output) -> anyhow::Result<()> {
         let level = start_logging(&Log::default());
         raise_open_files();
-        memory::be_thrifty();
         if !watched.path().is_dir() {
             bail!("there is no directory {}; give --state-dir DIR", watched.path().display());
         }

@@ -20,7 +20,6 @@ use crate::config::old::Ignored;
 use crate::config::{Log, LogFormat};
 use crate::layout::StateDir;
 use crate::logs;
-use crate::memory;
 use crate::port::Port;
 use crate::run::{Encryption, RunFile};
 use crate::settings::{self, Adopted};
@@ -41,7 +40,6 @@ impl Serve {
         let log = settings::load(dir).map(|settings| settings.config.log).unwrap_or_default();
         let level = start_logging(&log);
         raise_open_files();
-        memory::be_thrifty();
         let adopted = if self.adopt { app::adopt(dir)? } else { None };
         if let Some(adopted) = adopted.as_ref().filter(|_| !output.json) {
             output.show(&json!(adopted), || adoption(adopted));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::extract::{RawQuery, Request as HttpRequest, State};
 use axum::response::Response;
+use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -156,9 +157,10 @@ impl Follower {
     /// Sends a round and asks whether it was read; waits for those before when too many are under way.
     async fn send(&mut self, told: &[std::sync::Arc<Told>]) -> Result<(), End> {
         for event in told {
-            for message in envelopes(event) {
-                let fed = self.socket.feed(Message::text(message.to_string()));
-                timely(fed).await?;
+            for frame in event.frames(frames) {
+                // Made of JSON, so it is text.
+                let Ok(text) = Utf8Bytes::try_from(frame.clone()) else { continue };
+                timely(self.socket.feed(Message::Text(text))).await?;
             }
         }
         self.sent += told.len() as u64;
@@ -203,6 +205,10 @@ async fn timely<E>(sending: impl Future<Output = Result<(), E>>) -> Result<(), E
         Ok(Err(_)) => Err(End::Gone),
         Err(_) => Err(End::Slow),
     }
+}
+
+fn frames(told: &Told) -> Vec<Bytes> {
+    envelopes(told).iter().map(|envelope| envelope.to_string().into()).collect()
 }
 
 /// What a follower is told of an event: the event itself, and what it means to those who show tasks, continuations, jobs or questions.

@@ -241,7 +241,7 @@ impl Handle {
         }
         let (answer, begun) = oneshot::channel();
         // On a task of its own: a caller that goes away must not leave a job behind that nobody drives.
-        self.0.drivers.spawn(Driver::new(&self.0, Arc::new(next.job.clone())).begin(next, answer));
+        self.0.drivers.spawn(Driver::new(&self.0, Arc::new(next.job.clone())).begin(Box::new(next), answer));
         begun.await.unwrap_or(Err(Error::Stopping))
     }
 

@@ -60,13 +60,16 @@ impl Driver {
         Self { shared: shared.clone(), open, asks: inbox, telling: None }
     }
 
-    /// Commits how a new job begins, with its first message, and tells whoever began it; then drives it on.
-    pub(super) async fn begin(mut self, next: Next, answer: oneshot::Sender<Result<Arc<Job>, Error>>) {
-        match self.record(next, false).await {
+    /// Commits how a new job begins, with its first message, and tells whoever began it; then drives it on. What happens once is boxed: a job
+    /// that waits for days holds what it waits for, and nothing else.
+    pub(super) async fn begin(mut self, next: Box<Next>, answer: oneshot::Sender<Result<Arc<Job>, Error>>) {
+        match Box::pin(self.record(*next, false)).await {
             Ok(done) => {
                 // Whoever began it may be gone; it goes on all the same.
                 let _ = answer.send(Ok(self.open.now()));
-                self.follow(done).await;
+                // It goes first; what follows can wait.
+                tokio::task::yield_now().await;
+                Box::pin(self.follow(done)).await;
                 self.run().await;
             }
             Err(stuck) => {
@@ -132,7 +135,7 @@ impl Driver {
                     None => return,
                 },
             };
-            if !self.apply(&job, input).await {
+            if !Box::pin(self.apply(&job, input)).await {
                 return;
             }
             if let Some(answer) = answer {

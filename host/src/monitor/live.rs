@@ -3,20 +3,33 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
 /// Events that are kept at hand; whoever is further behind reads the log.
-const RING_MAX: usize = 8_192;
+const RING_MAX: usize = 1_024;
 
 /// An event that followers are told.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Told {
     pub seq: i64,
     /// As the API shows it.
     pub event: Value,
+    frames: OnceLock<Vec<Bytes>>,
+}
+
+impl Told {
+    pub(super) fn new(seq: i64, event: Value) -> Self {
+        Self { seq, event, frames: OnceLock::new() }
+    }
+
+    /// What goes over sockets, which the first follower makes for all.
+    pub fn frames(&self, make: impl FnOnce(&Self) -> Vec<Bytes>) -> &[Bytes] {
+        self.frames.get_or_init(|| make(self))
+    }
 }
 
 pub(super) struct Live {

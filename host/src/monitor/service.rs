@@ -394,7 +394,7 @@ fn told(index: &Index, entries: &[Entry<'_>], new: &[usize]) -> Result<Vec<Told>
     for entry in new.iter().map(|at| &entries[*at]) {
         let session = index.shown_of(entry.seq)?;
         let event = enriched(entry.bytes, entry.seq, entry.role, session.as_ref());
-        told.extend(event.map(|event| Told { seq: entry.seq, event }));
+        told.extend(event.map(|event| Told::new(entry.seq, event)));
     }
     Ok(told)
 }

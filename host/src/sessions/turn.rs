@@ -225,6 +225,13 @@ impl Turn {
         self.show_more(false).await;
     }
 
+    /// The rows that a prompt is made of: those of the transcript, then those of its own that the transcript has not taken yet.
+    pub(crate) async fn context(&self, tokens_max: u64) -> Result<Vec<Value>, Error> {
+        let mut told = self.handle.context(&self.live.key, tokens_max).await?;
+        told.extend(rows::of_run(&self.live.run, &self.steps).into_iter().skip(self.rows));
+        Ok(told)
+    }
+
     async fn show_more(&mut self, last: bool) {
         let all = rows::of_run(&self.live.run, &self.steps);
         let fresh: Vec<Value> = all.into_iter().skip(self.rows).collect();

@@ -99,6 +99,9 @@ impl Error {
     }
 }
 
+/// After a larger group than this there is no room made: what it saves the next flush is less than what it costs.
+const ROOM_AFTER_BYTES_MAX: usize = 16 * 1024;
+
 /// The journal of one directory; whoever opens it holds the lock of the state directory.
 #[derive(Debug)]
 pub struct Journal {
@@ -236,7 +239,7 @@ impl Journal {
     /// Writes lines at the end of the active segment, with room for more where that is used up.
     fn write(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let (lines, end) = (text.len(), self.end + text.len() as u64);
-        if end > self.room {
+        if end > self.room && lines <= ROOM_AFTER_BYTES_MAX {
             let room = end.saturating_add(self.options.room_bytes).min(self.options.segment_bytes);
             text.resize(lines + usize::try_from(room.saturating_sub(end)).unwrap_or(0), ROOM);
         }

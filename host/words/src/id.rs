@@ -2,6 +2,7 @@
 //! Keeps true: an `AgentId` is safe as a part of a file name. Never: accepts a client's text as an id unchecked.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;
 
@@ -76,9 +77,22 @@ impl JsonSchema for AgentId {
 
 /// A new id of our own, ordered by time, so that files and lines sort by age.
 pub fn fresh(now: Timestamp) -> Uuid {
-    let (seconds, rest_ms) = (now.0 / 1_000, now.0 % 1_000);
-    let nanos = u32::try_from(rest_ms * 1_000_000).expect("less than a second");
-    Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, nanos))
+    uuid::Builder::from_unix_timestamp_millis(now.0, &chance()).into_uuid()
+}
+
+/// Bytes that nobody can guess. Each thread asks the system for those of many ids at once: a message makes several.
+fn chance() -> [u8; 10] {
+    const IDS: usize = 25;
+    thread_local! {
+        static KEPT: RefCell<Vec<[u8; 10]>> = const { RefCell::new(Vec::new()) };
+    }
+    KEPT.with_borrow_mut(|kept| {
+        if kept.is_empty() {
+            kept.resize(IDS, [0; 10]);
+            getrandom::fill(kept.as_flattened_mut()).expect("the system has randomness");
+        }
+        kept.pop().expect("there are some")
+    })
 }
 
 #[cfg(test)]

@@ -137,9 +137,13 @@ struct Work {
     retry_at: u64,
 }
 
-/// The next message: looked for a moment before the thread sleeps. Who commits one thing after another asks for the next right after the
-/// answer, and to be woken would take about as long as the flush.
-fn next(messages: &Receiver<Message>) -> Option<Message> {
+/// The next message. After a commit for one alone it is looked for a moment before the thread sleeps: who commits one thing after another
+/// asks for the next right after the answer, and to be woken would take about as long as the flush. After one for many, they need the
+/// processor more.
+fn next(messages: &Receiver<Message>, was_alone: bool) -> Option<Message> {
+    if !was_alone {
+        return messages.recv().ok();
+    }
     let awake = Instant::now() + AWAKE;
     loop {
         match messages.try_recv() {
@@ -153,7 +157,8 @@ fn next(messages: &Receiver<Message>) -> Option<Message> {
 
 impl Work {
     fn run(mut self, messages: &Receiver<Message>) -> Journal {
-        while let Some(first) = next(messages) {
+        let mut was_alone = true;
+        while let Some(first) = next(messages, was_alone) {
             let (mut group, mut replies, mut bytes) = (Vec::new(), Vec::new(), 0);
             let mut next = Some(first);
             while let Some(message) = next {
@@ -176,6 +181,7 @@ impl Work {
                 }
                 next = (group.len() < GROUP_MAX && bytes < GROUP_BYTES_MAX).then(|| messages.try_recv().ok()).flatten();
             }
+            was_alone = group.len() <= 1;
             self.commit(&mut group, &mut replies);
             let idle = self.writer.as_ref().is_none_or(JoinHandle::is_finished);
             if idle && self.journal.wants_checkpoint() && self.journal.bytes() >= self.retry_at {
