@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use chela_storage::Mode;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -283,7 +283,9 @@ fn taken_bytes() -> u64 {
 
 /// The work of the child: looks at `source`, compiles it to `to`, or into `dir`, under limits of its own.
 pub fn compile(source: &str, to: Option<&Path>, dir: &Path) -> Result<PathBuf, CompileError> {
-    let bytes_max = Some(taken_bytes() + COMPILE_BYTES_MAX);
+    // One that compiles several has its limit from the first: it can be lowered, not raised again.
+    let had = getrlimit(Resource::Data).maximum.unwrap_or(u64::MAX);
+    let bytes_max = Some(had.min(taken_bytes() + COMPILE_BYTES_MAX));
     let limit = Rlimit { current: bytes_max, maximum: bytes_max };
     // Without the limit a hostile file could take all memory, so a system that refuses it is told of.
     setrlimit(Resource::Data, limit).map_err(|cause| CompileError::Limit { cause: cause.into() })?;

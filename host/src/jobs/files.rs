@@ -1,10 +1,10 @@
 //! Jobs as files that people read: written behind what the journal has, never read back.
 //! Keeps true: whoever edits or removes one changes nothing; the next step of the job writes it again.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,13 @@ use chela_flow::Job;
 
 use crate::clock::Timestamp;
 
-/// Steps that follow each other are written together; a flow that ends within this is one file, not two.
-const GATHER: Duration = Duration::from_secs(1);
-/// Whoever reads these files can wait; whoever commits cannot: between two files so many times as long as the last one took. A file system
-/// that has just forgotten many files takes a millisecond to find room for a new one, and leaves nobody else the processor meanwhile.
+/// Whoever reads these files can wait; whoever commits cannot. They are written once nothing has happened to any job for so long; a flow that
+/// ends within this is one file, not two.
+const QUIET: Duration = Duration::from_secs(1);
+/// Where something always happens, they are no further behind than this.
+const BEHIND_MAX: Duration = Duration::from_secs(10);
+/// Between two files so many times as long as the last one took. A file system that has just forgotten many files takes a millisecond to find
+/// room for a new one, and leaves nobody else the processor meanwhile.
 const REST: u32 = 4;
 const REST_MAX: Duration = Duration::from_millis(5);
 const NICE: i32 = 19;
@@ -33,8 +36,26 @@ struct Shared {
 
 #[derive(Default)]
 struct Waiting {
-    jobs: HashMap<String, Arc<Job>>,
+    /// By id, and so by age.
+    jobs: BTreeMap<String, Arc<Job>>,
+    /// When the first of those was shown, and when the last one was.
+    shown: Option<(Instant, Instant)>,
     stopping: bool,
+}
+
+impl Waiting {
+    /// How long the next file has to wait; none where there is nothing to write.
+    fn due_in(&self, now: Instant) -> Option<Duration> {
+        let (first, last) = self.shown.filter(|_| !self.jobs.is_empty())?;
+        let due = (last + QUIET).min(first + BEHIND_MAX);
+        Some(if self.stopping { Duration::ZERO } else { due.saturating_duration_since(now) })
+    }
+
+    fn show(&mut self, job: Arc<Job>, now: Instant) {
+        let first = self.shown.filter(|_| !self.jobs.is_empty()).map_or(now, |(first, _)| first);
+        self.shown = Some((first, now));
+        self.jobs.insert(job.job_id.clone(), job);
+    }
 }
 
 impl Files {
@@ -50,9 +71,9 @@ impl Files {
 
     /// Its file is to say how the job stands now.
     pub(super) fn show(&self, job: Arc<Job>) {
-        let mut waiting = self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.shared.waiting();
         let first = waiting.jobs.is_empty();
-        waiting.jobs.insert(job.job_id.clone(), job);
+        waiting.show(job, Instant::now());
         drop(waiting);
         if first {
             self.shared.wake.notify_one();
@@ -61,7 +82,7 @@ impl Files {
 
     /// Writes what waits.
     pub(super) async fn stop(&self) {
-        self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).stopping = true;
+        self.shared.waiting().stopping = true;
         self.shared.wake.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         let ended = tokio::task::spawn_blocking(move || thread.map(JoinHandle::join));
@@ -72,11 +93,23 @@ impl Files {
 }
 
 impl Shared {
-    /// Waits for further steps, or for the end.
-    fn gather(&self) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let gathered = self.wake.wait_timeout_while(waiting, GATHER, |waiting| !waiting.stopping);
-        drop(gathered.unwrap_or_else(PoisonError::into_inner));
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The job to write next, once its time has come, and whether it is to be done in a hurry; none when it is over.
+    fn next(&self) -> Option<(Arc<Job>, bool)> {
+        let mut waiting = self.waiting();
+        loop {
+            waiting = match waiting.due_in(Instant::now()) {
+                Some(Duration::ZERO) => break,
+                Some(left) => self.wake.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0,
+                None if waiting.stopping => return None,
+                None => self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        let stopping = waiting.stopping;
+        waiting.jobs.pop_first().map(|(_, job)| (job, stopping))
     }
 
     fn run(&self) {
@@ -84,35 +117,20 @@ impl Shared {
             tracing::debug!(%error, "files of jobs are written in a hurry");
         }
         let mut failing = false;
-        loop {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            while waiting.jobs.is_empty() && !waiting.stopping {
-                waiting = self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        while let Some((job, stopping)) = self.next() {
+            let begun = Instant::now();
+            let written = write(&self.dir, &job);
+            // Said once: the journal has the job, and every further step would say it again.
+            match (&written, failing) {
+                (Err(error), false) => {
+                    tracing::warn!(dir = %self.dir.display(), %error, "files of jobs cannot be written; check the directory's rights. The jobs go on");
+                }
+                (Ok(()), true) => tracing::info!("files of jobs are written again"),
+                _ => {}
             }
-            let stopping = waiting.stopping;
-            drop(waiting);
+            failing = written.is_err();
             if !stopping {
-                self.gather();
-            }
-            let jobs = std::mem::take(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner).jobs);
-            for job in jobs.into_values() {
-                let begun = Instant::now();
-                let written = write(&self.dir, &job);
-                // Said once: the journal has the job, and every further step would say it again.
-                match (&written, failing) {
-                    (Err(error), false) => {
-                        tracing::warn!(dir = %self.dir.display(), %error, "files of jobs cannot be written; check the directory's rights. The jobs go on");
-                    }
-                    (Ok(()), true) => tracing::info!("files of jobs are written again"),
-                    _ => {}
-                }
-                failing = written.is_err();
-                if !stopping {
-                    std::thread::sleep((begun.elapsed() * REST).min(REST_MAX));
-                }
-            }
-            if stopping {
-                return;
+                std::thread::sleep((begun.elapsed() * REST).min(REST_MAX));
             }
         }
     }
@@ -177,6 +195,27 @@ mod tests {
         write(&dir, &next).expect("written");
         let after = fs::read_to_string(dir.join("job-j.json")).expect("a file");
         assert!(after.contains("RUNNING"), "{after}");
+    }
+
+    #[test]
+    fn files_wait_for_a_quiet_moment_and_not_for_ever() {
+        let job = |id: &str| Arc::new(create(New { job_id: id.into(), ..New::default() }, &Rules::default(), 1).job);
+        let (begun, mut waiting) = (Instant::now(), Waiting::default());
+        assert_eq!(waiting.due_in(begun), None);
+        waiting.show(job("a"), begun);
+        assert_eq!(waiting.due_in(begun), Some(QUIET));
+        let mut now = begun;
+        while now < begun + BEHIND_MAX - QUIET / 2 {
+            now += QUIET / 2;
+            waiting.show(job("b"), now);
+        }
+        assert_eq!(waiting.due_in(now), Some(Duration::from_millis(500)), "something always happens");
+        assert_eq!(waiting.due_in(begun + BEHIND_MAX), Some(Duration::ZERO));
+        waiting.jobs.clear();
+        waiting.show(job("c"), now);
+        assert_eq!(waiting.due_in(now), Some(QUIET), "what was written does not count");
+        waiting.stopping = true;
+        assert_eq!(waiting.due_in(now), Some(Duration::ZERO));
     }
 
     #[test]
