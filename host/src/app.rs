@@ -121,6 +121,7 @@ pub struct App {
     addresses: Addresses,
     created: bool,
     bus: Bus,
+    journal: journal::Health,
     settings: settings::Handle,
     plugins: plugins::Handle,
     monitor: monitor::Handle,
@@ -169,6 +170,7 @@ impl App {
         let continuation_found = continuation::read(&opened)?;
         let channels_found = channels::read(&opened)?;
         let journal = opened.start()?;
+        let journal_health = journal.health();
         let results = results::Handle::new(journal.clone(), clock.clone(), results_found);
         let audit = Audit::open(&dir, first.config.audit.keep_days, clock.now())?;
         // The last thing that may fail before anything runs.
@@ -184,6 +186,7 @@ impl App {
         let exporting = traces::Options { dir: dir.clone(), settings: settings.clone() };
         services.spawn("the sender of traces", traces::export(exporting, services.stop.clone()));
         services.spawn("the watch over the event log", bus.clone().watch_over_log(services.stop.clone()));
+        services.spawn("the state journal", journal_health.clone().watch_over(services.stop.clone()));
 
         let (plugins, watching) = plugins::start(
             plugins::Options {
@@ -392,6 +395,7 @@ impl App {
             codes: codes.clone(),
             channels: channels.clone(),
             bus: bus.clone(),
+            journal: journal_health.clone(),
             clock: clock.clone(),
             metrics,
             phase: phase_seen,
@@ -422,6 +426,7 @@ impl App {
             addresses,
             created,
             bus,
+            journal: journal_health,
             settings,
             plugins,
             monitor,
@@ -518,10 +523,11 @@ impl App {
 
     /// Completes only if a part of the gateway ends by itself.
     pub async fn died(&mut self) -> Error {
-        tokio::select! {
+        let died = tokio::select! {
             error = self.listeners.died() => error,
             error = self.services.died() => error,
-        }
+        };
+        self.journal.failure().map_or(died, Error::Journal)
     }
 
     /// Takes no more, lets what is under way finish, writes the end, frees the directory.
@@ -530,7 +536,11 @@ impl App {
         self.phase.send_replace(Phase::Draining);
         self.sessions.close();
         self.listeners.end().await;
-        let patience = Duration::from_millis(self.settings.current().config.limits.drain_timeout_ms);
+        let patience = match self.journal.failure() {
+            None => Duration::from_millis(self.settings.current().config.limits.drain_timeout_ms),
+            // No run gets any further, however long it is waited for.
+            Some(_) => Duration::ZERO,
+        };
         // Clients hear the runs out.
         self.agents.stop(patience).await;
         self.jobs.stop().await;

@@ -105,6 +105,7 @@ pub struct Shared {
     pub codes: Arc<Codes>,
     pub channels: crate::channels::Handle,
     pub bus: Bus,
+    pub journal: crate::journal::Health,
     pub clock: Clock,
     pub metrics: Metrics,
     pub phase: watch::Receiver<Phase>,
@@ -149,7 +150,9 @@ impl Shared {
     /// Why the gateway should get no new work; empty when it should.
     fn failing(&self) -> Vec<&'static str> {
         let draining = (*self.phase.borrow() != Phase::Ready).then_some("draining");
-        draining.into_iter().chain(self.bus.is_failing().then_some("event-log")).collect()
+        let event_log = self.bus.is_failing().then_some("event-log");
+        let journal = self.journal.failure().map(|_| "journal");
+        draining.into_iter().chain(event_log).chain(journal).collect()
     }
 }
 

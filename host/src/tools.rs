@@ -153,7 +153,7 @@ impl Handle {
             let begin = Begin::new(format!("tool {name}"), traces::Kind::Internal).with("chela.session", session);
             match &run {
                 Some(run) => begin
-                    .of(&run.chain.id)
+                    .of(&run.chain.id, run.chain.span.as_deref())
                     .known_as(&format!("{}:{}", run.run, run.call))
                     .below(Some(&run.run))
                     .with("chela.run", run.run.clone()),

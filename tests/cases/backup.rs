@@ -107,6 +107,54 @@ fn a_directory_that_nobody_serves_is_backed_up_to_a_pipe_and_takes_the_place_of_
 }
 
 #[test]
+fn a_directory_behind_a_link_is_replaced_where_it_is_and_the_link_stays() {
+    let dir = TestDir::with_config(|config| config["deployment"]["name"] = json!("first"));
+    let archive = dir.scratch().join("backup.tar");
+    assert_eq!(chela(&dir.state, &["backup", &text(&archive)]).code, Some(0));
+    dir.edit_config(|config| config["deployment"]["name"] = json!("second"));
+    // As systemd has it: /var/lib/chela leads to private/chela.
+    let (private, link) = (dir.scratch().join("private"), StateDir::new(dir.scratch().join("linked")));
+    fs::create_dir(&private).expect("made");
+    fs::rename(dir.state.path(), private.join("chela")).expect("moved");
+    std::os::unix::fs::symlink("private/chela", link.path()).expect("linked");
+    let replaced = chela(&link, &["restore", &text(&archive), "--replace", "--json"]);
+    assert_eq!(replaced.code, Some(0), "{replaced:?}");
+    assert_eq!(fs::read_link(link.path()).expect("still a link"), Path::new("private/chela"));
+    assert_eq!(chela(&link, &["config", "get", "deployment.name"]).stdout.trim(), "first");
+    let aside = StateDir::new(replaced.json()["aside"].as_str().expect("a place"));
+    assert_eq!(aside.path().parent().map(|folder| folder.canonicalize().ok()), Some(private.canonicalize().ok()));
+    assert_eq!(chela(&aside, &["config", "get", "deployment.name"]).stdout.trim(), "second");
+}
+
+#[test]
+fn more_files_than_may_be_open_are_backed_up_while_a_gateway_serves() {
+    let dir = TestDir::with_config(|_| {});
+    let serving = Binary::serve(&dir);
+    say(&dir, "before");
+    let notes = dir.state.path().join("workspace-ruda/notes");
+    fs::create_dir_all(&notes).expect("made");
+    for nth in 0..500 {
+        fs::write(notes.join(format!("{nth}.md")), format!("note {nth}")).expect("written");
+    }
+    let archive = dir.scratch().join("backup.tar");
+    let plain = chela_command(&dir.state);
+    let mut few = std::process::Command::new("sh");
+    few.args(["-c", "ulimit -n 96 && exec \"$0\" backup \"$1\""]).arg(plain.get_program()).arg(&archive);
+    few.env("CHELA_STATE_DIR", dir.state.path());
+    let output = few.output().expect("runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(serving.terminate().code, Some(0));
+    let restored = TestDir::empty();
+    let made = chela(&restored.state, &["restore", &text(&archive)]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    for nth in 0..500 {
+        let note = restored.state.path().join(format!("workspace-ruda/notes/{nth}.md"));
+        assert_eq!(fs::read_to_string(note).expect("it is there"), format!("note {nth}"));
+    }
+    assert_eq!(transcript(&restored.state, "ruda").len(), transcript(&dir.state, "ruda").len());
+}
+
+#[test]
 fn what_cannot_be_written_or_is_there_is_refused() {
     let dir = TestDir::with_config(|_| {});
     let there = dir.scratch().join("there.tar");

@@ -172,8 +172,10 @@ fn the_dashboard_shows_what_the_gateway_counts_and_the_document_names_it() {
             assert!(source.contains(&format!("\"{own}\"")), "docs/grafana.json shows {name}, which nobody counts");
         }
     }
+    let shown = dashboard["panels"].to_string();
     for name in counted {
         assert!(text.contains(&format!("`{name}")), "docs/operating.md does not name {name}");
+        assert!(shown.contains(name), "docs/grafana.json does not show {name}");
     }
 }
 

@@ -191,6 +191,66 @@ fn a_start_on_a_file_system_that_is_read_only_names_it() {
     assert!(ended.stderr.contains(&dir.state.path().display().to_string()), "{}", ended.stderr);
 }
 
+/// Has no flush of this file come to anything from now on, until the process ends.
+fn no_flush(pid: u32, file: &Path) -> std::process::Child {
+    let mut failing = Command::new("strace");
+    failing.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"]);
+    failing.arg("-P").arg(file.canonicalize().expect("a file")).args(["-p", &pid.to_string()]);
+    let failing = failing.spawn().expect("strace runs");
+    eventually("every thread is watched", || {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it lives");
+        let watched = |thread: fs::DirEntry| {
+            // A thread that has just ended needs none.
+            let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+            !status.contains("TracerPid:\t0")
+        };
+        threads.flatten().all(watched).then_some(())
+    });
+    failing
+}
+
+#[test]
+fn a_journal_that_cannot_be_flushed_ends_the_gateway_which_goes_on_from_what_is_durable() {
+    if !have("strace") {
+        return;
+    }
+    let dir = TestDir::with_config(|_| {});
+    let mut serving = Binary::serve(&dir);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let mut socket = runtime.block_on(serving.client(&dir.token()).open()).expect("connected");
+    let backlog = |key: &str| {
+        json!({
+            "name": "task_backlog_add", "args": { "description": format!("task {key}") }, "sessionKey": "agent:eden:main",
+            "idempotencyKey": key,
+        })
+    };
+    runtime.block_on(socket.request("tools.invoke", backlog("before"))).expect("the disk is well");
+    // Holds the end up, so that there is time to look.
+    let under_way = RawHttp::begin(serving.address(), &dir.token(), 100);
+    let mut failing = no_flush(serving.pid(), &dir.state.journal().join("state.00000001.ndjson"));
+    let told = match runtime.block_on(socket.request("tools.invoke", backlog("while-failing"))) {
+        Ok(answer) => answer.to_string(),
+        Err(error) => error.to_string(),
+    };
+    assert!(told.contains("could not be flushed"), "whoever asked is told: {told}");
+    let health = runtime.block_on(socket.request("health", json!({}))).expect("who is connected is answered");
+    assert!(health["failing"].as_array().is_some_and(|parts| parts.contains(&json!("journal"))), "{health}");
+    drop(under_way);
+    let ended = serving.finished();
+    assert_eq!(ended.code, Some(73), "{}", ended.stderr);
+    assert!(ended.stderr.contains("could not be flushed"), "it says why: {}", ended.stderr);
+    failing.wait().expect("it ended with the gateway");
+
+    let serving = Binary::serve(&dir);
+    let client = serving.client(&dir.token());
+    for key in ["before", "while-failing"] {
+        runtime.block_on(client.call("tools.invoke", backlog(key))).expect("the disk is well");
+    }
+    let tasks = runtime.block_on(client.get("/api/tasks?limit=500")).expect("answered").json();
+    assert_eq!(tasks["tasks"].as_array().map(Vec::len), Some(2), "each once: {tasks}");
+    assert_eq!(serving.terminate().code, Some(0));
+}
+
 const SCRIPT: &str = r#"{ rules: [
     { when: "build it", steps: [
         { call: { tool: "task_start", args: { description: "OAuth" } } }, { say: "begun" } ] },

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use support::{Binary, TestDir, chela, eventually};
+use support::{Binary, RawHttp, TestDir, chela, eventually};
 
 /// Takes OTLP over HTTP and remembers every span, and the last request's head.
 struct Collector {
@@ -87,19 +87,48 @@ fn what_one_message_causes_is_one_trace_of_requests_runs_tools_components_and_jo
     let job = eventually("the job is told of", || collector.named("job").pop());
     let tool = eventually("the tool is told of", || collector.named("tool sessions_send").pop());
     let runs = eventually("both runs are told of", || Some(collector.named("run")).filter(|runs| runs.len() >= 2));
-    let first = runs.iter().find(|run| run["parentSpanId"] == "").expect("the run of the message");
+    let sent = eventually("what brought the message is told of", || collector.named("method agent").pop());
+    let first = runs.iter().find(|run| run["parentSpanId"] == sent["spanId"]).expect("the run of the message");
+    assert_eq!(first["traceId"], sent["traceId"], "it goes on in the trace of who brought it");
     assert_eq!((&tool["traceId"], &tool["parentSpanId"]), (&first["traceId"], &first["spanId"]));
     assert_eq!((&job["traceId"], &job["parentSpanId"]), (&first["traceId"], &tool["spanId"]));
     let asked = runs.iter().find(|run| run["parentSpanId"] == job["spanId"]).expect("the run of the job");
     assert_eq!(asked["traceId"], first["traceId"]);
     let asked = collector.named("component continuation");
     assert!(asked.iter().any(|span| span["traceId"] == first["traceId"]), "the run's instructions: {asked:#?}");
-    assert!(!collector.named("GET").is_empty() || !collector.named("POST").is_empty(), "requests are told of");
+    let with_header = [("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")];
+    a_request_is_below_its_caller(&serving, &dir, &collector, &with_header);
     let all = format!("{:?}", collector.spans.lock().expect("whole"));
     assert!(!all.contains("secret plan") && !all.contains("build it"), "no words of people");
     assert!(collector.heads.lock().expect("whole").contains("a-secret-of-the-collector"));
     let ended = serving.terminate();
     assert!(!ended.stderr.contains("a-secret-of-the-collector"), "a secret was logged");
+}
+
+/// A message that comes by HTTP: caller, request, method and run, each below the one before.
+fn a_request_is_below_its_caller(serving: &Binary, dir: &TestDir, collector: &Collector, headers: &[(&str, &str)]) {
+    let params = json!({ "sessionKey": "agent:eden:main", "message": "hello", "idempotencyKey": "by-http" });
+    let frame = json!({ "type": "req", "id": "1", "method": "chat.send", "params": params }).to_string();
+    let mut asking = RawHttp::connect(serving.address());
+    let more: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    asking.send(format!(
+        "POST /rpc HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n{more}\
+         Connection: close\r\nContent-Length: {}\r\n\r\n{frame}",
+        dir.token(),
+        frame.len()
+    ));
+    let answer = asking.read_to_end();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let all = |name: &str, trace: &Value| -> Option<Value> {
+        collector.named(name).into_iter().find(|span| span["traceId"] == *trace)
+    };
+    let trace = json!("4bf92f3577b34da6a3ce929d0e0e4736");
+    let run = eventually("the run is told of", || all("run", &trace));
+    let request = eventually("the request is told of", || all("POST", &trace));
+    let method = eventually("the method is told of", || all("method chat.send", &trace));
+    assert_eq!(request["parentSpanId"], "00f067aa0ba902b7");
+    assert_eq!(method["parentSpanId"], request["spanId"]);
+    assert_eq!(run["parentSpanId"], method["spanId"]);
 }
 
 #[test]
@@ -110,6 +139,11 @@ fn a_collector_that_is_gone_costs_spans_and_nothing_else() {
     assert_eq!(chela(&dir.state, &["send", "ruda", "good morning", "--wait"]).code, Some(0));
     eventually("it is said", || serving.stderr().contains("takes nothing").then_some(()));
     assert_eq!(chela(&dir.state, &["send", "ruda", "good morning", "--wait"]).code, Some(0));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let page = runtime.block_on(serving.client(&dir.token()).get("/metrics")).expect("answered");
+    let page = String::from_utf8(page.body.to_vec()).expect("text");
+    let dropped = page.lines().find_map(|line| line.strip_prefix("chela_spans_dropped_total ")?.parse::<u64>().ok());
+    assert!(dropped.is_some_and(|dropped| dropped > 0), "they are counted: {page}");
     let ended = serving.terminate();
     assert_eq!(ended.code, Some(0));
     assert_eq!(ended.stderr.matches("takes nothing").count(), 1, "once");

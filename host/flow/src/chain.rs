@@ -22,6 +22,9 @@ pub struct Chain {
     /// Where the person is who began it; none where no channel did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
+    /// The span that it began in, where somebody collects them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<String>,
 }
 
 /// How far a chain may go.
@@ -58,12 +61,17 @@ pub struct Refused {
 
 impl Chain {
     pub fn begin(id: String, agent: &str, now: u64) -> Self {
-        Self { id, hop: 0, began_at: now, path: vec![agent.to_owned()], place: None }
+        Self { id, hop: 0, began_at: now, path: vec![agent.to_owned()], place: None, span: None }
     }
 
     /// A chain that a person began in a channel.
     pub fn in_place(self, place: Option<Place>) -> Self {
         Self { place, ..self }
+    }
+
+    /// A chain that began while something was traced.
+    pub fn in_span(self, span: Option<String>) -> Self {
+        Self { span, ..self }
     }
 
     /// The chain one agent further on, if it may go there.
@@ -88,7 +96,7 @@ impl Chain {
         }
         let more = path.len().saturating_sub(PATH_MAX);
         path.drain(..more);
-        Ok(Self { id: self.id.clone(), hop: self.hop + 1, began_at: self.began_at, path, place: self.place.clone() })
+        Ok(Self { hop: self.hop + 1, path, ..self.clone() })
     }
 }
 

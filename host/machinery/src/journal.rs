@@ -1,7 +1,7 @@
 //! The state journal in the host: opened once, read by every room at the start, then owned by a thread that commits in groups.
 //! Keeps true: whoever gets an answer finds the record after a power cut. Never: knows what a record means.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,6 +10,8 @@ use chela_storage::journal::{self, Committer, Options, Report};
 pub use chela_storage::journal::{Record, Transaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::layout::StateDir;
 
@@ -75,16 +77,46 @@ impl Opened {
     /// From now on records are committed.
     pub fn start(self) -> Result<Handle, Error> {
         let path = self.path;
+        let (failed, failure) = watch::channel(None);
+        let at = path.clone();
+        let report = move |done| report(done, &failed, &at);
         let committer = Committer::start(self.journal, QUEUE_MAX, report).map_err(|source| {
             let cause = journal::Error::Io { action: "start the thread of", path: path.clone(), source };
             told(&path, Arc::new(cause))
         })?;
-        Ok(Handle(Arc::new(Shared { committer, path, awaited: AtomicUsize::new(0) })))
+        Ok(Handle(Arc::new(Shared { committer, path, awaited: AtomicUsize::new(0), health: Health(failure) })))
     }
 }
 
-fn report(done: Report) {
+/// Whether commits are possible at all. Keeps no journal open.
+#[derive(Clone)]
+pub struct Health(watch::Receiver<Option<Error>>);
+
+impl Health {
+    /// Why nothing is committed any more in this process: what a disk could not flush once is not trusted again.
+    pub fn failure(&self) -> Option<Error> {
+        self.0.borrow().clone()
+    }
+
+    /// Completes when told to, or when nothing can be committed any more.
+    pub async fn watch_over(mut self, stop: CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            // An error is the end of the journal's thread, which nobody outlives either.
+            _ = self.0.wait_for(Option::is_some) => {}
+        }
+    }
+}
+
+fn report(done: Report, failed: &watch::Sender<Option<Error>>, path: &Path) {
     match done {
+        Report::Broken(error) => {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the state journal takes nothing more; the gateway ends, and the next start reads what is durable"
+            );
+            failed.send_replace(Some(told(path, Arc::new(error))));
+        }
         Report::Checkpointed { records, bytes } => {
             tracing::debug!(records, bytes, "the state journal was checkpointed")
         }
@@ -97,7 +129,7 @@ fn report(done: Report) {
     }
 }
 
-fn told(path: &std::path::Path, cause: Arc<journal::Error>) -> Error {
+fn told(path: &Path, cause: Arc<journal::Error>) -> Error {
     match *cause {
         journal::Error::Corrupt { .. } => Error::Damaged { cause },
         _ => Error::Unusable { path: path.to_owned(), cause },
@@ -113,6 +145,7 @@ struct Shared {
     path: PathBuf,
     /// Commits that async threads wait for.
     awaited: AtomicUsize,
+    health: Health,
 }
 
 /// A commit that was asked for.
@@ -179,6 +212,11 @@ impl Drop for Awaited {
 }
 
 impl Handle {
+    /// Tells whether commits are still possible.
+    pub fn health(&self) -> Health {
+        self.0.health.clone()
+    }
+
     /// Asks for a commit; what else takes time can be done meanwhile.
     pub fn submit(&self, transaction: Transaction) -> Result<Asked, Error> {
         let (answer, answered) = std::sync::mpsc::sync_channel(1);

@@ -26,11 +26,64 @@ tokio::task_local! {
     static WITHIN: Place;
 }
 
-/// A span among others.
+/// A span among others. As text it is what a record keeps and what callers of ours say: `TRACE-SPAN`, in hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     trace: u128,
     span: u64,
+}
+
+impl Place {
+    fn parse(text: &str) -> Option<Self> {
+        let (trace, span) = text.split_once('-')?;
+        let hex = |text: &str, len: usize| text.len() == len && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !hex(trace, 32) || !hex(span, 16) {
+            return None;
+        }
+        let (trace, span) = (u128::from_str_radix(trace, 16).ok()?, u64::from_str_radix(span, 16).ok()?);
+        (trace != 0 && span != 0).then_some(Self { trace, span })
+    }
+
+    /// Where whoever asks is, by the header `traceparent` of W3C's Trace Context.
+    pub fn of_header(value: &str) -> Option<Self> {
+        let (version, rest) = value.trim().split_once('-')?;
+        // A later version may have more at its end; this one has only flags.
+        let known = version.len() == 2 && version != "ff" && rest.is_char_boundary(49);
+        known.then(|| Self::parse(rest.get(..49)?)).flatten()
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{:032x}-{:016x}", self.trace, self.span)
+    }
+}
+
+/// The span that this task is within, for a record of what begins here; none where nobody collects.
+pub fn here() -> Option<String> {
+    WITHIN.try_with(Place::to_string).ok()
+}
+
+/// Goes on within the span of who calls this, on a task of its own.
+pub fn carried<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
+    let within = WITHIN.try_with(|place| *place).ok();
+    async move {
+        match within {
+            Some(place) => WITHIN.scope(place, work).await,
+            None => work.await,
+        }
+    }
+}
+
+/// A span that is about to begin, for whoever must know it before; none where nobody collects.
+pub fn planned() -> Option<Place> {
+    ON.load(Ordering::Relaxed)
+        .then(|| Place { trace: u128::from(chance()) << 64 | u128::from(chance()), span: chance() })
+}
+
+/// Spans that no collector got.
+pub fn dropped() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
 }
 
 /// What a span is about.
@@ -69,9 +122,28 @@ impl Begin {
         Self { name: name.into(), kind, trace: None, span: None, parent: None, attributes: Vec::new() }
     }
 
-    /// Of the trace that this text stands for, such as a work session's id.
-    pub fn of(mut self, root: &str) -> Self {
-        self.trace = Some(trace_of(root));
+    /// Of the trace that a chain began in, below what began it; of one that its id stands for where nothing of that is known.
+    pub fn of(mut self, chain: &str, began_in: Option<&str>) -> Self {
+        match began_in.and_then(Place::parse) {
+            Some(place) => (self.trace, self.parent) = (Some(place.trace), Some(place.span)),
+            None => self.trace = Some(trace_of(chain)),
+        }
+        self
+    }
+
+    /// Within this one, of somebody else or of before.
+    pub fn within(mut self, place: Option<Place>) -> Self {
+        if let Some(place) = place {
+            (self.trace, self.parent) = (Some(place.trace), Some(place.span));
+        }
+        self
+    }
+
+    /// The one that was planned.
+    pub fn at(mut self, place: Option<Place>) -> Self {
+        if let Some(place) = place {
+            (self.trace, self.span) = (Some(place.trace), Some(place.span));
+        }
         self
     }
 
@@ -81,9 +153,9 @@ impl Begin {
         self
     }
 
-    /// Within the one that this text stands for, unless it is within another already.
+    /// Within the one that this text stands for, unless the task is within another already.
     pub fn below(mut self, id: Option<&str>) -> Self {
-        self.parent = id.map(span_of);
+        self.parent = id.map(span_of).or(self.parent);
         self
     }
 
@@ -155,4 +227,44 @@ fn push(span: Span) {
         return;
     }
     queue.push_back(span);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_caller_is_is_read_from_its_header_and_kept_as_text() {
+        const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+        const SPAN: &str = "00f067aa0ba902b7";
+        let place = Place::of_header(&format!("00-{TRACE}-{SPAN}-01")).expect("a place");
+        assert_eq!(place.to_string(), format!("{TRACE}-{SPAN}"));
+        assert_eq!(Place::parse(&place.to_string()), Some(place));
+        assert_eq!(Place::of_header(&format!("01-{TRACE}-{SPAN}-01-more")), Some(place), "a later version");
+        let none = format!("00-{}-{SPAN}-01", "0".repeat(32));
+        for bad in [
+            "",
+            "00",
+            "00-1-2-01",
+            "ff-x",
+            &none,
+            &format!("00-{TRACE}"),
+            &format!("00-{}-{SPAN}", "g".repeat(32)),
+            "00-한국어",
+        ] {
+            assert_eq!(Place::of_header(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_chain_causes_is_below_what_began_it_unless_something_of_the_chain_is_nearer() {
+        let began = Place { trace: 7, span: 9 };
+        let text = began.to_string();
+        let run = Begin::new("run", Kind::Internal).of("chain", Some(&text)).below(None);
+        assert_eq!((run.trace, run.parent), (Some(7), Some(9)));
+        let job = Begin::new("run", Kind::Internal).of("chain", Some(&text)).below(Some("job"));
+        assert_eq!((job.trace, job.parent), (Some(7), Some(span_of("job"))));
+        let alone = Begin::new("run", Kind::Internal).of("chain", None).below(None);
+        assert_eq!((alone.trace, alone.parent), (Some(trace_of("chain")), None));
+    }
 }

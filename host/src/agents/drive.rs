@@ -79,12 +79,13 @@ pub(super) struct Finished {
 pub(super) async fn drive(shared: Arc<Shared>, turn: Turn, place: OwnedSemaphorePermit) {
     let clock = shared.options.clock.clone();
     let message = turn.message();
-    let (id, chain, session) = (message.id.clone(), message.chain.id.clone(), turn.session().to_string());
+    let (id, chain, session) = (message.id.clone(), message.chain.clone(), turn.session().to_string());
     let in_job = message.part.is_some();
     let begin = move || {
         // A message of a job has the job's id before its number.
         let job = id.rsplit_once(':').map(|(job, _)| job).filter(|_| in_job);
-        let begin = Begin::new("run", traces::Kind::Internal).of(&chain).known_as(&id).below(job);
+        let begin = Begin::new("run", traces::Kind::Internal).of(&chain.id, chain.span.as_deref());
+        let begin = begin.known_as(&id).below(job);
         begin.with("chela.run", id.clone()).with("chela.session", session)
     };
     traces::traced(&clock, begin, to_its_end(shared, turn, place), |ended, _| ended.clone()).await.ok();

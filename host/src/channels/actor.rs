@@ -17,6 +17,7 @@ use super::store::{self, Taken};
 use super::{Ask, Hooked, STOP_PATIENCE, Shared};
 use crate::journal::Transaction;
 use crate::plugins::{self, Adapter, Aftermath, Failure, Handled, Handover, Version};
+use crate::traces;
 
 /// What sockets and requests may have ready for the adapter; then they wait.
 const EVENTS_MAX: usize = 256;
@@ -36,6 +37,8 @@ pub(super) struct Actor {
     /// None while it is called or made.
     pub(super) adapter: Option<Adapter>,
     pub(super) call: Pending<Called>,
+    /// The span of its last call: what follows from that call is below it.
+    pub(super) called_in: Option<traces::Place>,
     /// Its state as the last call left it, until that is on record.
     pub(super) left: Option<State>,
     pub(super) making: Pending<Made>,
@@ -75,6 +78,7 @@ impl Actor {
             machine,
             adapter: None,
             call: None,
+            called_in: None,
             left: None,
             making: None,
             granted,

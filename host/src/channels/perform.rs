@@ -19,6 +19,7 @@ use crate::bus::data;
 use crate::egress::Asked;
 use crate::event::Kind;
 use crate::plugins::Failure;
+use crate::traces::{self, Begin};
 
 /// The same refusal is told so often.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
@@ -38,14 +39,27 @@ impl Actor {
                     return false;
                 };
                 let seed = getrandom::u64().unwrap_or(0);
+                let (name, clock, place) = (self.name.clone(), self.shared.options.clock.clone(), traces::planned());
+                self.called_in = place;
                 self.call = Some(Box::pin(async move {
+                    let begin = || Begin::new(format!("channel {name}"), traces::Kind::Server).at(place);
                     let probation = adapter.is_on_probation();
-                    let outcome = adapter.handle(inputs, seed, probation).await;
+                    let call = adapter.handle(inputs, seed, probation);
+                    let outcome = traces::traced(&clock, begin, call, |outcome, _| match outcome {
+                        Ok(_) => Ok(()),
+                        Err(failure) => Err(failure.kind().to_owned()),
+                    });
+                    let outcome = outcome.await;
                     (adapter, outcome, probation)
                 }));
             }
             Effect::Commit(commit) => {
-                if let Err(failure) = self.commit(commit).await {
+                let (clock, place) = (self.shared.options.clock.clone(), self.called_in);
+                let begin = || Begin::new("channel commit", traces::Kind::Internal).within(place);
+                let committed = traces::traced(&clock, begin, self.commit(commit), |committed, _| {
+                    committed.as_ref().map(|()| ()).map_err(|failure| failure.kind().to_owned())
+                });
+                if let Err(failure) = committed.await {
                     self.failed(failure).await;
                     return false;
                 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use chela_storage::DirLock;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::serve::raise_open_files;
 use super::{Output, ask, block_on};
@@ -20,7 +20,7 @@ use crate::app::Stamp;
 use crate::clock::Clock;
 use crate::layout::StateDir;
 use archive::Head;
-use gather::Gathered;
+use gather::{Changed, Gathered};
 
 /// How often a moment is asked for that was long enough.
 const TRIES: usize = 3;
@@ -56,27 +56,18 @@ impl Backup {
             }
         }
         raise_open_files();
-        let gathered = at_one_moment(dir)?;
-        let head = Head {
-            format: archive::FORMAT,
-            stamp: Stamp::read(dir)?.unwrap_or_else(|| Stamp { layout: 1, ..Stamp::ours() }),
-            at: Clock::system().now(),
-            files: gathered.files.len(),
-            bytes: gathered.files.iter().map(|kept| kept.bytes).sum(),
-        };
-        let document = json!({
-            "file": if piped { Value::Null } else { json!(file) }, "files": head.files, "bytes": head.bytes,
-            "at": head.at, "version": head.stamp.version, "skipped": gathered.skipped,
-        });
-        let skipped = gathered.skipped.clone();
         if piped {
+            let (head, gathered) = moment(dir)?;
             // Nothing else may be said there.
             let mut out = BufWriter::new(io::stdout().lock());
             archive::write(&mut out, &head, gathered).and_then(|()| out.flush()).context("cannot write the archive")?;
             return Ok(());
         }
-        put(&file, |out| archive::write(out, &head, gathered))
-            .with_context(|| format!("cannot write {}; nothing is left of it", file.display()))?;
+        let (head, skipped) = keep(dir, &file)?;
+        let document = json!({
+            "file": file, "files": head.files, "bytes": head.bytes,
+            "at": head.at, "version": head.stamp.version, "skipped": skipped,
+        });
         output.show(&document, || {
             let mut text = format!("{}: {} files, {} kB", file.display(), head.files, head.bytes >> 10);
             for path in &skipped {
@@ -89,20 +80,50 @@ impl Backup {
     }
 }
 
+/// Writes the archive; of another moment where a file was lost that could not be held open.
+fn keep(dir: &StateDir, file: &Path) -> anyhow::Result<(Head, Vec<String>)> {
+    let mut tries = 1;
+    loop {
+        let (head, mut gathered) = moment(dir)?;
+        let skipped = std::mem::take(&mut gathered.skipped);
+        match put(file, |out| archive::write(out, &head, gathered)) {
+            Ok(()) => return Ok((head, skipped)),
+            Err(error) if tries < TRIES && Changed::is_in(&error) => tries += 1,
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot write {}; nothing is left of it", file.display()));
+            }
+        }
+    }
+}
+
+/// The directory as it is now, and what is said of it.
+fn moment(dir: &StateDir) -> anyhow::Result<(Head, Gathered)> {
+    let gathered = at_one_moment(dir)?;
+    let head = Head {
+        format: archive::FORMAT,
+        stamp: Stamp::read(dir)?.unwrap_or_else(|| Stamp { layout: 1, ..Stamp::ours() }),
+        at: Clock::system().now(),
+        files: gathered.files.len(),
+        bytes: gathered.files.iter().map(|kept| kept.bytes).sum(),
+    };
+    Ok((head, gathered))
+}
+
 /// Opens every file while nothing is committed.
 fn at_one_moment(dir: &StateDir) -> anyhow::Result<Gathered> {
     let cannot = || format!("cannot read {}", dir.path().display());
+    let open_max = gather::open_max();
     match DirLock::take(&dir.lock()) {
-        Ok(_lock) => return gather::gather(dir).with_context(cannot),
+        Ok(_lock) => return gather::gather(dir, open_max).with_context(cannot),
         Err(chela_storage::LockError::Held { .. }) => {}
         // Who may only read the directory can still back it up while nobody serves it.
         Err(error) if DirLock::is_held(&dir.lock()).unwrap_or(true) => return Err(error.into()),
-        Err(_) => return gather::gather(dir).with_context(cannot),
+        Err(_) => return gather::gather(dir, open_max).with_context(cannot),
     }
     let client = ask::gateway(dir)?;
     for _ in 0..TRIES {
         let held = block_on(client.call("backup.hold", json!({})))??;
-        let gathered = gather::gather(dir).with_context(cannot);
+        let gathered = gather::gather(dir, open_max).with_context(cannot);
         let released = block_on(client.call("backup.release", json!({ "id": held["id"] })))??;
         let gathered = gathered?;
         if released["held"] == json!(true) {

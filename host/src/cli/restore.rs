@@ -35,7 +35,7 @@ impl Restore {
         let opened = || File::open(&self.file).with_context(|| format!("cannot read {}", self.file.display()));
         let head = archive::read_head(BufReader::new(opened()?)).with_context(|| self.file.display().to_string())?;
         head.stamp.may_be_read(&self.file)?;
-        let target = dir.path();
+        let target = &where_it_is(dir.path())?;
         let folder = target.parent().context("the state directory is a directory of its own")?;
         let is_there = match fs::read_dir(target) {
             Ok(mut entries) => entries.next().is_some(),
@@ -50,9 +50,9 @@ impl Restore {
         }
         // Nobody may serve it meanwhile; the lock goes aside with the directory.
         let lock = match is_there && !self.check {
-            true => Some(DirLock::take(&dir.lock()).map_err(|error| match error {
+            true => Some(DirLock::take(&StateDir::new(target.clone()).lock()).map_err(|error| match error {
                 chela_storage::LockError::Held { owner, .. } => {
-                    anyhow::Error::from(app::Error::Served { path: target.to_owned(), owner })
+                    anyhow::Error::from(app::Error::Served { path: target.clone(), owner })
                 }
                 error => error.into(),
             })?),
@@ -99,6 +99,15 @@ impl Restore {
             text
         });
         Ok(())
+    }
+}
+
+/// The directory itself where a link leads to it, as systemd's do: the link stays, and what it names is replaced.
+fn where_it_is(dir: &Path) -> anyhow::Result<PathBuf> {
+    match dir.canonicalize() {
+        Ok(path) => Ok(path),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !dir.is_symlink() => Ok(dir.to_owned()),
+        Err(error) => Err(error).with_context(|| format!("cannot find where {} is", dir.display())),
     }
 }
 

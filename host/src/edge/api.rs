@@ -18,6 +18,7 @@ use crate::port::Port;
 use crate::schema::Schema;
 use crate::scope::Scope;
 use crate::tls::Identity;
+use crate::traces;
 
 /// Every route of every listener.
 pub fn routes() -> Routes {
@@ -79,6 +80,7 @@ async fn metrics(State(context): State<Context>) -> HttpResponse {
         runs: context.agents.under_way(),
         disk_free: facts.map(|facts| facts.f_bavail.saturating_mul(facts.f_frsize)),
         certificate_until: context.settings.current().identity.as_ref().and_then(Identity::until),
+        spans_dropped: traces::dropped(),
     };
     (kind, context.metrics.encode(&context.clock, now)).into_response()
 }

@@ -15,7 +15,7 @@ use crate::metrics;
 use crate::port::Port;
 use crate::scope::Scope;
 use crate::settings::{Principal, Settings, Tokens};
-use crate::traces::{self, Begin, Kind};
+use crate::traces::{self, Begin, Kind, Place};
 
 /// The address a request came from.
 #[derive(Clone, Copy, Debug)]
@@ -36,13 +36,14 @@ pub(super) async fn admit(State((context, port)): State<(Context, Port)>, reques
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let asked = context.clock.elapsed();
     let verb = method.clone();
+    let asker = request.headers().get("traceparent").and_then(|value| Place::of_header(value.to_str().ok()?));
     let work = async {
         match page_of(&context, &request) {
             Ok(page) => answer(&context, page, request, next).await,
             Err(refusal) => refusal.into_response(),
         }
     };
-    let begin = || Begin::new(verb.as_str(), Kind::Server).with("chela.listener", port.as_str());
+    let begin = || Begin::new(verb.as_str(), Kind::Server).within(asker).with("chela.listener", port.as_str());
     let mut response = traces::traced(&context.clock, begin, work, |response, attributes| {
         let route = response.extensions().get::<Matched>().map_or("other", |matched| matched.0);
         let status = response.status();

@@ -18,6 +18,7 @@ use super::{Audit, Context};
 use crate::schema::{Problem, Schema};
 use crate::scope::Scope;
 use crate::settings::Principal;
+use crate::traces::{self, Begin};
 
 type Answer = Pin<Box<dyn Future<Output = Result<Reply, ErrorShape>> + Send>>;
 
@@ -166,11 +167,19 @@ impl Methods {
         let params = request.params.filter(|params| !params.is_null()).unwrap_or_else(|| json!({}));
         self.check(caller.scope, &name, &params)?;
         let method = &self.0[name.as_str()];
-        let answer = (method.run)(context.clone(), caller.clone(), params);
-        if !method.changes {
-            return answer.await;
-        }
-        change(context, caller, &name, answer).await
+        let begin = || Begin::new(format!("method {name}"), traces::Kind::Server).with("rpc.method", name.clone());
+        let work = async {
+            let answer = (method.run)(context.clone(), caller.clone(), params);
+            match method.changes {
+                true => change(context, caller, &name, answer).await,
+                false => answer.await,
+            }
+        };
+        traces::traced(&context.clock, begin, work, |answer, _| match answer {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("{:?}", error.code)),
+        })
+        .await
     }
 }
 
@@ -183,11 +192,11 @@ pub(super) async fn change<R: Send + 'static>(
 ) -> Result<R, ErrorShape> {
     let entry = context.audit.asked(Audit::entry(context, &caller.name, caller.client.0, name))?;
     let context = context.clone();
-    let change = context.clone().changes.spawn(async move {
+    let change = context.clone().changes.spawn(traces::carried(async move {
         let outcome = change.await;
         context.audit.done(entry, context.clock.now(), outcome.as_ref().map(|_| ()));
         outcome
-    });
+    }));
     change.await.unwrap_or_else(|_| Err(ErrorShape::unavailable("the method failed; see the gateway's log")))
 }
 

@@ -14,6 +14,7 @@ use crate::id::{self, AgentId};
 use crate::lineage::{Lineage, Sources};
 use crate::session_key::SessionKey;
 use crate::sessions::{self, Chain, Part};
+use crate::traces;
 
 const ID_CHARS_MAX: usize = 128;
 /// Conversations and chains that are kept at hand; the index knows the others.
@@ -306,7 +307,7 @@ impl Handle {
             Some(cause) => (cause.chain.clone(), self.0.options.sessions.used_by_chain(&cause.chain.id)),
             None => {
                 let chain = Chain::begin(id::fresh(now).to_string(), from.agent.as_ref(), now.0);
-                let chain = chain.in_place(sessions::place_of(from, None));
+                let chain = chain.in_place(sessions::place_of(from, None)).in_span(traces::here());
                 (chain, chela_flow::Used::default())
             }
         };

@@ -145,7 +145,9 @@ impl Driver {
         }
         self.finish_telling().await;
         let job = self.open.now();
-        let begin = Begin::new("job", traces::Kind::Internal).of(&job.chain.id).known_as(&job.job_id);
+        let chain = &job.chain;
+        let begin =
+            Begin::new("job", traces::Kind::Internal).of(&chain.id, chain.span.as_deref()).known_as(&job.job_id);
         let begin = begin.below(job.cause.as_deref()).with("chela.job", job.job_id.clone());
         let begin = begin.with("chela.session", job.target_session_key.clone());
         let failed = (job.status != chela_flow::Status::Completed).then(|| job.status.as_str().to_owned());

@@ -9,6 +9,7 @@ use crate::clock::Timestamp;
 use crate::id;
 use crate::journal::{self, Transaction};
 use crate::session_key::SessionKey;
+use crate::traces;
 
 impl Handle {
     /// Accepts a message: once this answers, it runs whatever happens. The same key again is the same run.
@@ -256,6 +257,7 @@ fn put_message(
     state.order += 1;
     let begun = || {
         let chain = Chain::begin(id::fresh(now).to_string(), asked.session.agent.as_ref(), now.0);
+        let chain = chain.in_span(traces::here());
         chain.in_place(record::place_of(&asked.session, asked.origin.source_channel.as_deref()))
     };
     let accepted = Accepted {

@@ -58,11 +58,12 @@ pub(super) fn write(out: &mut impl Write, head: &Head, gathered: Gathered) -> io
     }
     let mut sums = String::new();
     for kept in gathered.files {
-        let mut whole = Whole { inner: kept.file.take(kept.bytes), left: kept.bytes, hash: Sha256::new() };
-        let mut header = header(EntryType::Regular, kept.bytes, kept.mode, kept.changed);
-        let appended = tar.append_data(&mut header, format!("state/{}", kept.path), &mut whole);
-        appended.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", kept.path)))?;
-        sums.push_str(&format!("{}  state/{}\n", hex(whole.hash), kept.path));
+        let (path, bytes) = (kept.path.clone(), kept.bytes);
+        let mut header = header(EntryType::Regular, bytes, kept.mode, kept.changed);
+        let mut whole = Whole { inner: kept.open()?.take(bytes), left: bytes, hash: Sha256::new() };
+        let appended = tar.append_data(&mut header, format!("state/{path}"), &mut whole);
+        appended.map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
+        sums.push_str(&format!("{}  state/{path}\n", hex(whole.hash)));
     }
     append(&mut tar, SUMS, 0o600, at, sums.as_bytes())?;
     tar.finish()

@@ -105,7 +105,7 @@ pub(super) fn clock(dir: &StateDir) -> Finding {
     let latest = written.iter().filter_map(|path| changed(path)).max().unwrap_or(Timestamp(0));
     if latest.0 > now.0 + CLOCK_BACK_MS {
         let detail = format!("it is {now}, and something was written at {latest}");
-        let remedy = "set the clock (`timedatectl`); what waits for a time waits until then, and new events sort before old ones";
+        let remedy = "set the clock (`timedatectl`); new events are told with earlier times than old ones, and deadlines of questions are later by as much";
         return Finding::warning(CHECK, detail, remedy);
     }
     Finding::good(CHECK, now.to_string())

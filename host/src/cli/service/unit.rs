@@ -88,7 +88,7 @@ impl Unit {
     fn head(&self, system: bool) -> String {
         let network = if system { "Wants=network-online.target\nAfter=network-online.target\n" } else { "" };
         format!(
-            "\n[Unit]\nDescription=Chela, a gateway for teams of AI agents\nDocumentation=man:chela(1)\n{network}StartLimitIntervalSec=300\nStartLimitBurst=10\n"
+            "\n[Unit]\nDescription=Chela, a gateway for teams of AI agents\nDocumentation=man:chela(1)\n{network}# A full disk or a taken port may last for hours: it is tried until that is over.\nStartLimitIntervalSec=0\n"
         )
     }
 
@@ -104,7 +104,7 @@ impl Unit {
             "# A gateway that hangs is killed and started anew; what it was doing goes on.
 WatchdogSec=60
 Restart=on-failure
-RestartSec=2
+RestartSec=5
 # Wrong arguments, a refused token, a configuration or a file that must be mended: starting again does not help.
 RestartPreventExitStatus=2 77 78
 TimeoutStartSec=300
@@ -238,6 +238,18 @@ mod tests {
         assert!(unit("/srv/a\nUser=root", User::Own).text().is_err());
         let text = unit("/srv/a b%\"", User::Own).text().expect("a unit");
         assert!(text.contains(r#"serve --state-dir "/srv/a b%%\"""#), "{text}");
+    }
+
+    #[test]
+    fn what_passes_by_itself_is_tried_for_ever_and_what_must_be_mended_is_not() {
+        for user in [User::Own, User::Made, User::Named("eden".into())] {
+            let text = unit("/var/lib/chela", user).text().expect("a unit");
+            let (head, service) = text.split_once("\n[Service]\n").expect("both parts");
+            assert!(head.contains("\nStartLimitIntervalSec=0\n") && !head.contains("StartLimitBurst"), "{text}");
+            for line in ["Restart=on-failure", "RestartSec=5", "RestartPreventExitStatus=2 77 78"] {
+                assert!(service.lines().any(|found| found == line), "no {line} in {text}");
+            }
+        }
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub enum Report {
     },
     /// Commits go on; it is tried again when the journal has grown some more.
     CheckpointFailed(Error),
+    /// Nothing is committed any more; told once.
+    Broken(Error),
 }
 
 /// Shared by all who commit. Dropping it answers what waits, then ends the thread.
@@ -62,6 +64,7 @@ impl Committer {
             writer: None,
             unproven: false,
             retry_at: 0,
+            broken_told: false,
         };
         let thread = Builder::new().name("journal".into()).spawn(move || work.run(&messages))?;
         Ok(Self { queue: Some(queue), queue_max, thread: Some(thread) })
@@ -135,6 +138,7 @@ struct Work {
     unproven: bool,
     /// After a checkpoint that failed: not again before the journal has this many bytes.
     retry_at: u64,
+    broken_told: bool,
 }
 
 /// The next message. After a commit for one alone it is looked for a moment before the thread sleeps: who commits one thing after another
@@ -187,6 +191,7 @@ impl Work {
             if idle && self.journal.wants_checkpoint() && self.journal.bytes() >= self.retry_at {
                 self.begin();
             }
+            self.tell_broken();
         }
         if self.unproven {
             // An empty last line: damage to the one before it can then be told from a tear. Without it nothing is lost.
@@ -211,6 +216,13 @@ impl Work {
             }
         }
         group.clear();
+    }
+
+    fn tell_broken(&mut self) {
+        if let (false, Err(error)) = (self.broken_told, self.journal.check()) {
+            self.broken_told = true;
+            (self.report)(Report::Broken(error));
+        }
     }
 
     fn begin(&mut self) {
