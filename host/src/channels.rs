@@ -344,7 +344,8 @@ impl Handle {
         let view = self.get(name)?;
         let running = self.0.state().running.get(name).cloned();
         let running = running.ok_or_else(|| Error::NotRunning(name.to_owned(), view.detail.clone()))?;
-        running.asks.send(Ask::Restart).await.map_err(|_| Error::Stopping)?;
+        let ending = || "it is ending; look again in a moment".to_owned();
+        running.asks.send(Ask::Restart).await.map_err(|_| Error::NotRunning(name.to_owned(), ending()))?;
         Ok(view)
     }
 

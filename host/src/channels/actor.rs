@@ -411,7 +411,7 @@ fn ms(elapsed: Duration) -> u64 {
     EPOCH_MS + u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX / 2)
 }
 
-async fn sleep(clock: &crate::clock::Clock, due: Option<Duration>) {
+pub(super) async fn sleep(clock: &crate::clock::Clock, due: Option<Duration>) {
     match due {
         Some(due) => clock.sleep(due).await,
         None => std::future::pending().await,
