@@ -136,6 +136,34 @@ fn a_question_goes_out_with_its_id_and_is_answered_by_it() {
 }
 
 #[test]
+fn a_command_may_name_an_agent_and_is_answered_in_the_deployments_language() {
+    let check = |locale: &str, expected: [&str; 4]| {
+        let program = Program::start();
+        let host = TestHost::scripted_with(SCRIPT, |file| {
+            file["channels"]["webhook"] = program.channel(&json!({}));
+            file["deployment"]["locale"] = json!(locale);
+        });
+        host.channel_is("webhook", "ready");
+        host.begin("seum", &["choose"]);
+        let asked = [
+            json!({ "name": "tasks" }),
+            json!({ "name": "tasks", "arguments": { "agent": "seum" } }),
+            json!({ "name": "tasks", "arguments": { "agent": "nobody" } }),
+            json!({ "name": "questions" }),
+        ];
+        for (n, (command, expected)) in asked.iter().zip(expected).enumerate() {
+            let mut body = message(&host, &format!("c{n}"), "");
+            body["command"] = command.clone();
+            assert_eq!(call(&host, &body).0, 202, "{command}");
+            let said = posted(&host, &program, n + 1).remove(n);
+            assert!(said["text"].as_str().is_some_and(|said| said.starts_with(expected)), "{command}: {said}");
+        }
+    };
+    check("en", ["ruda has no open task.", "- OAuth 로그인 구현 (", "There is no agent nobody; there are: ruda, ", "No question"]);
+    check("ko", ["ruda: 열린 작업이 없습니다.", "- OAuth 로그인 구현 (", "nobody 에이전트는 없습니다.", "여기에는 열린 질문이"]);
+}
+
+#[test]
 fn a_key_that_differs_needs_a_person() {
     let program = Program::start();
     let host = TestHost::scripted_with(SCRIPT, |file| {

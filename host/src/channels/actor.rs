@@ -263,6 +263,8 @@ impl Actor {
     /// Begins to make an instance of the version that serves, going on from the last checkpoint.
     pub(super) fn make(&mut self) {
         self.granted = Granted::of(&self.shared, &self.name);
+        let now = self.now();
+        self.machine.allow(rates_of(&self.shared, &self.name), now);
         self.adapter = None;
         self.call = None;
         let plugins = self.shared.options.plugins.clone();
