@@ -92,6 +92,8 @@ fn a_channel_that_is_wanted_again_while_it_still_ends_comes_back() {
     host.eventually("it is back", || (chat.opened().len() == 2).then_some(()));
     host.channel_is("relay", "ready");
     host.call("channel.restart", json!({ "channel": "relay" })).expect("there is one to restart");
+    host.eventually("it begins anew", || (chat.opened().len() == 3).then_some(()));
+    host.channel_is("relay", "ready");
     chat.message(1, "hello");
     host.eventually("it answers", || (chat.delivered() == ["heard"]).then_some(()));
 }

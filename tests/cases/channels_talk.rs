@@ -116,7 +116,7 @@ fn what_began_in_a_direct_message_ends_there() {
         host.clock.advance(std::time::Duration::from_millis(500));
         (chat.delivered().len() == 2).then_some(())
     });
-    assert_eq!(chat.delivered()[1], "It is built.");
+    assert_eq!(chat.delivered()[1], "built");
     assert_eq!(chat.heard("deliver")[1]["target"], "direct:55");
 }
 
