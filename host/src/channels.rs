@@ -7,17 +7,21 @@ mod actor;
 mod commit;
 mod grants;
 mod perform;
+mod programs;
 mod replies;
 mod routing;
+mod sayings;
 mod secrets;
+mod sent;
 mod shown;
 mod sockets;
 mod store;
 mod supervisor;
 mod take;
+mod unasked;
 mod unpack;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bus::{Bus, data};
 use crate::clock::{Clock, Timestamp};
+use crate::config::Locale;
 use crate::continuation;
 use crate::event::Kind;
 use crate::humans;
@@ -48,8 +53,6 @@ pub use store::{Found, read};
 
 /// What may wait for one adapter.
 const ASKS_MAX: usize = 1_024;
-/// Keys of operators' messages that are remembered.
-const SENT_MAX: usize = 4_096;
 /// How long a webhook call waits for its answer.
 const WEBHOOK_PATIENCE: Duration = Duration::from_secs(15);
 /// How long a channel may take to say goodbye.
@@ -63,6 +66,8 @@ pub enum Error {
     BadTarget(String),
     #[error("a message needs a text")]
     Empty,
+    #[error("the key {key:?} belongs to a message for {first}; one for {second} needs a key of its own")]
+    KeyTaken { key: String, first: String, second: String },
     #[error("{waiting} messages wait in the channel {channel} already; try again when it has caught up")]
     Full { channel: String, waiting: usize },
     #[error("the channel {0} does not run: {1}")]
@@ -124,8 +129,10 @@ struct Kept {
     replies: HashMap<String, Reply>,
     /// Messages that show questions to people.
     shown: HashMap<String, shown::Shown>,
+    /// Where programs talk.
+    programs: programs::Programs,
     /// Messages that operators sent lately.
-    sent: VecDeque<String>,
+    sent: sent::Lately,
 }
 
 /// Messages of one channel that are not delivered, in order.
@@ -225,6 +232,7 @@ impl View {
 /// Starts the room. The future runs every adapter until `stop`.
 pub fn start(options: Options, found: Found, stop: CancellationToken) -> (Handle, impl Future<Output = ()> + Send) {
     let mut kept = Kept { states: found.states.into_iter().collect(), ..Kept::default() };
+    kept.sent = sent::Lately::of(found.sent);
     for posted in found.outbox {
         kept.keep(posted);
     }
@@ -259,6 +267,10 @@ impl Shared {
 
     fn now(&self) -> Timestamp {
         self.options.clock.now()
+    }
+
+    fn locale(&self) -> Locale {
+        self.options.settings.current().config.deployment.locale
     }
 
     fn view(&self, channel: &str, change: impl FnOnce(&mut View)) {
@@ -344,11 +356,12 @@ impl Handle {
         let view = self.get(name)?;
         let running = self.0.state().running.get(name).cloned();
         let running = running.ok_or_else(|| Error::NotRunning(name.to_owned(), view.detail.clone()))?;
-        running.asks.send(Ask::Restart).await.map_err(|_| Error::Stopping)?;
+        let ending = || "it is ending; look again in a moment".to_owned();
+        running.asks.send(Ask::Restart).await.map_err(|_| Error::NotRunning(name.to_owned(), ending()))?;
         Ok(view)
     }
 
-    /// Sends a message to people. When this answers, it is on record. A key that came lately is the same message.
+    /// Sends a message to people. When this answers, it is on record. A key that came within a week is the same message.
     pub async fn send(&self, name: &str, target: &str, text: String, key: Option<String>) -> Result<String, Error> {
         self.get(name)?;
         if !is_target(target) {
@@ -357,22 +370,10 @@ impl Handle {
         if text.trim().is_empty() {
             return Err(Error::Empty);
         }
-        let now = self.0.now();
-        let id = key.map_or_else(|| id::fresh(now).to_string(), |key| format!("send:{key}"));
-        {
-            let state = self.0.state();
-            let waits = state.outbox.get(name).is_some_and(|outbox| outbox.places.contains_key(&id));
-            if waits || state.sent.contains(&id) {
-                return Ok(id);
-            }
-        }
+        let at = self.0.now();
+        let id = key.map_or_else(|| id::fresh(at).to_string(), |key| sent::id_of(&key));
         let outbound = message(id.clone(), target.to_owned(), text, String::new());
-        self.0.post(Posted { channel: name.to_owned(), outbound, at: now }, Transaction::default()).await?;
-        let mut state = self.0.state();
-        state.sent.push_back(id.clone());
-        if state.sent.len() > SENT_MAX {
-            state.sent.pop_front();
-        }
+        sent::send_once(&self.0, Posted { channel: name.to_owned(), outbound, at }).await?;
         Ok(id)
     }
 

@@ -79,3 +79,21 @@ fn a_message_larger_than_any_may_be_ends_the_connection_and_nothing_else() {
     assert!(!rows[0]["content"].to_string().contains("\\u001b"));
     host.asked(0);
 }
+
+#[test]
+fn a_channel_that_is_wanted_again_while_it_still_ends_comes_back() {
+    let chat = Chat::start();
+    let host = TestHost::with_relay(&chat, SCRIPT, json!({}));
+    // The call takes a second of the processor; only then does the adapter hear that it is to stop.
+    chat.send(json!({ "op": "loop" }));
+    std::thread::sleep(Duration::from_millis(100));
+    host.operate("disable", "channel:relay").expect("disabled");
+    host.operate("enable", "channel:relay").expect("enabled");
+    host.eventually("it is back", || (chat.opened().len() == 2).then_some(()));
+    host.channel_is("relay", "ready");
+    host.call("channel.restart", json!({ "channel": "relay" })).expect("there is one to restart");
+    host.eventually("it begins anew", || (chat.opened().len() == 3).then_some(()));
+    host.channel_is("relay", "ready");
+    chat.message(1, "hello");
+    host.eventually("it answers", || (chat.delivered() == ["heard"]).then_some(()));
+}

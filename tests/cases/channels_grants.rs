@@ -103,6 +103,26 @@ fn a_secret_that_is_not_for_a_host_is_not_told_to_it() {
 }
 
 #[test]
+fn other_rates_are_in_force_without_a_restart_of_the_gateway() {
+    let chat = Chat::start();
+    let mut own = relay(&chat, json!({}));
+    own["grants"]["rates"]["requests"] = json!(1);
+    let host = TestHost::scripted_with(SCRIPT, |file| file["channels"]["relay"] = own);
+    host.channel_is("relay", "ready");
+    let ask = || {
+        let before = chat.heard("heard").len();
+        chat.send(json!({ "op": "get", "url": format!("http://{}/", chat.requests) }));
+        host.eventually("it hears of it", || chat.heard("heard").get(before).cloned())
+    };
+    assert_eq!(ask()["status"], 200);
+    assert!(ask()["error"].as_str().expect("words").contains("more than 1 requests"));
+    host.dir.edit_config(|file| file["channels"]["relay"]["grants"]["rates"]["requests"] = json!(600));
+    host.eventually("it begins anew", || (chat.opened().len() == 2).then_some(()));
+    host.channel_is("relay", "ready");
+    assert_eq!([ask(), ask(), ask()].map(|heard| heard["status"].clone()), [json!(200), json!(200), json!(200)]);
+}
+
+#[test]
 fn a_webhook_is_heard_where_it_is_granted_and_believed_where_it_is_signed() {
     let chat = Chat::start();
     let mut own = relay(&chat, json!({}));

@@ -11,6 +11,10 @@ const SCRIPT: &str = r#"{ rules: [
     { agent: "ruda", when: "who builds", steps: [{ say: "@seum, please build it." }] },
     { agent: "seum", when: "please build it", steps: [{ say: "built" }] },
     { when: "the exchange is over", steps: [{ say: "It is built." }] },
+    { agent: "ruda", when: "have it counted", steps: [
+        { call: { tool: "sessions_spawn", args: { task: "count the files" } } }, { say: "It is being counted." }] },
+    { when: "count the files", steps: [{ say: "there are twelve" }] },
+    { agent: "ruda", when: "there are twelve", steps: [{ say: "Twelve files, they say." }] },
     { when: "be silent", steps: [{ say: "NO_REPLY" }] },
     { when: "fail now", steps: [{ fail: { kind: "auth", message: "the key is wrong" } }] },
   ], otherwise: "heard" }"#;
@@ -51,12 +55,31 @@ fn what_is_not_meant_for_an_agent_is_left_alone() {
     let chat = Chat::start();
     let host = TestHost::with_relay(&chat, SCRIPT, json!({}));
     chat.send(json!({ "op": "message", "id": "a", "seq": 1, "text": "aside", "aside": true }));
-    chat.send(json!({ "op": "message", "id": "b", "seq": 2, "text": "a program", "bot": true }));
     chat.send(json!({ "op": "message", "id": "c", "seq": 3, "text": "in private", "target": "direct:55" }));
     host.eventually("what is meant is answered", || (chat.delivered().len() == 1).then_some(()));
     assert_eq!(chat.heard("deliver")[0]["target"], "direct:55");
     assert!(!host.history("agent:ruda:direct:55").is_empty());
     assert!(host.history("agent:ruda:relay:channel:7").is_empty());
+}
+
+#[test]
+fn a_program_that_the_adapter_listens_to_is_answered_for_a_while() {
+    let chat = Chat::start();
+    let host = TestHost::with_relay(&chat, SCRIPT, json!({}));
+    let say = |n: u64, bot: bool| {
+        chat.send(json!({ "op": "message", "id": format!("m{n}"), "seq": n, "text": "again", "bot": bot }));
+    };
+    (1..=12).for_each(|n| say(n, true));
+    host.eventually("it is told that it is enough", || {
+        let told = host.told("channel.refused");
+        told.iter().any(|told| told["reason"].to_string().contains("messages of programs")).then_some(())
+    });
+    host.eventually("ten are answered", || (chat.delivered().len() == 10).then_some(()));
+    say(13, false);
+    host.eventually("a person is", || (chat.delivered().len() == 11).then_some(()));
+    say(14, true);
+    host.eventually("and then the program is again", || (chat.delivered().len() == 12).then_some(()));
+    assert_eq!(host.channel("relay")["received"], 12);
 }
 
 #[test]
@@ -77,6 +100,56 @@ fn an_agent_that_mentions_another_in_a_channel_begins_a_job_whose_end_is_told_th
     });
     assert_eq!(chat.heard("deliver")[1]["target"], "channel:7");
     assert_eq!(host.told("a2a.auto_route").len(), 1);
+}
+
+#[test]
+fn what_began_in_a_direct_message_ends_there() {
+    let chat = Chat::start();
+    let host = TestHost::scripted_with(SCRIPT, |file| {
+        file["channels"]["relay"] = relay(&chat, json!({}));
+        file["agents"]["list"][2]["role"] = json!("agent");
+    });
+    host.channel_is("relay", "ready");
+    let ask = json!({ "op": "message", "id": "m1", "seq": 1, "text": "who builds it?", "target": "direct:55" });
+    chat.send(ask);
+    host.eventually("its end is told to who asked", || {
+        host.clock.advance(std::time::Duration::from_millis(500));
+        (chat.delivered().len() == 2).then_some(())
+    });
+    assert_eq!(chat.delivered()[1], "built");
+    assert_eq!(chat.heard("deliver")[1]["target"], "direct:55");
+}
+
+#[test]
+fn what_is_said_to_the_result_of_a_sub_agent_is_told_where_it_was_begun() {
+    let chat = Chat::start();
+    let host = TestHost::with_relay(&chat, SCRIPT, json!({}));
+    chat.message(1, "have it counted");
+    host.eventually("both are told", || (chat.delivered().len() == 2).then_some(()));
+    assert_eq!(chat.delivered(), ["It is being counted.", "Twelve files, they say."]);
+    assert_eq!(chat.heard("deliver")[1]["target"], "channel:7");
+}
+
+#[test]
+fn a_question_is_shown_in_the_channel_of_its_session_whoever_began_its_run() {
+    let chat = Chat::start();
+    let host = TestHost::with_relay(&chat, SCRIPT, json!({}));
+    chat.message(1, "hello");
+    host.eventually("the session is there", || (chat.delivered() == ["heard"]).then_some(()));
+    let say = |key: &str, text: &str| {
+        let session = "agent:ruda:relay:channel:7";
+        host.call("chat.send", json!({ "sessionKey": session, "message": text, "idempotencyKey": key })).expect("taken");
+        host.ended(key);
+    };
+    say("k1", "hello from the hub");
+    say("k2", "ask me");
+    let asked = host.eventually("the question is there", || chat.heard("deliver").get(1).cloned());
+    assert_eq!((&asked["text"], &asked["target"]), (&json!("Which port?"), &json!("channel:7")), "and nothing else is");
+    assert_eq!(asked["question"], host.asked(1)[0]["id"]);
+    chat.message(2, "8080");
+    host.eventually("it is answered there", || host.questions().is_empty().then_some(()));
+    let closed = host.eventually("what asked says so", || chat.heard("edit").first().cloned());
+    assert_eq!(closed["text"], "Which port?\n\nAnswered by Mina: 8080");
 }
 
 #[test]
@@ -156,6 +229,39 @@ fn messages_are_sent_by_operators_tried_again_and_refused_for_good() {
         (&json!(["relay"]), &json!(true))
     );
     assert_eq!(host.get("/api/channels").1["channels"][0]["status"], "ready");
+}
+
+#[test]
+fn a_key_stands_for_one_message_to_one_place_over_restarts_too() {
+    let (chat, other) = (Chat::start(), Chat::start());
+    let host = TestHost::scripted_with(SCRIPT, |file| {
+        file["channels"]["relay"] = relay(&chat, json!({}));
+        file["channels"]["other"] = relay(&other, json!({}));
+    });
+    host.channel_is("relay", "ready");
+    host.channel_is("other", "ready");
+    let ask = |channel: &str, to: &str| {
+        json!({ "to": to, "channel": channel, "message": "a release", "idempotencyKey": "release-1" })
+    };
+    let first = host.call("send", ask("relay", "channel:7")).expect("taken");
+    host.eventually("it is delivered", || (host.channel("relay")["delivered"] == 1).then_some(()));
+    assert_eq!(host.call("send", ask("relay", "channel:7")).expect("the same"), first);
+    for (channel, to) in [("relay", "channel:8"), ("other", "channel:7")] {
+        let refused = host.call("send", ask(channel, to)).expect_err("another place");
+        assert_eq!(refused["code"], "INVALID_REQUEST", "{refused}");
+        let said = refused["message"].as_str().expect("words").to_owned();
+        assert!(said.contains("relay channel:7") && said.contains(&format!("{channel} {to}")), "{said}");
+    }
+    let dir = host.stop();
+    let host = TestHost::start_in(dir).unwrap_or_else(|(error, _)| panic!("it starts: {error}"));
+    host.channel_is("relay", "ready");
+    assert_eq!(host.call("send", ask("relay", "channel:7")).expect("the same"), first);
+    assert_eq!(host.call("send", ask("relay", "channel:8")).expect_err("another place")["code"], "INVALID_REQUEST");
+    host.clock.advance(std::time::Duration::from_secs(8 * 86_400));
+    host.channel_is("relay", "ready");
+    assert_eq!(chat.delivered().len(), 1, "once in all that time");
+    host.call("send", ask("relay", "channel:8")).expect("after a week it is a key like any other");
+    host.eventually("it is delivered", || (chat.delivered().len() == 2).then_some(()));
 }
 
 #[test]

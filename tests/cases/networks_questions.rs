@@ -1,12 +1,13 @@
 //! One question, several surfaces: whoever answers first, on one network, on another or over the API, closes it everywhere.
 
 use serde_json::{Value, json};
-use support::TestHost;
+use support::{TestHost, eventually};
 use support::slack::{self, Slack};
 use support::telegram::{self, Telegram};
 
 const SCRIPT: &str = r#"{ rules: [
     { agent: "ruda", when: "the answer of a person", steps: [{ say: "so it is" }] },
+    { agent: "ruda", when: "ask me later", steps: [{ say: "[NEED_HUMAN: Which port?]", delayMs: 5000 }] },
     { agent: "ruda", when: "ask me", steps: [{ say: "[NEED_HUMAN: Which port?]" }] },
   ], otherwise: "heard" }"#;
 
@@ -97,4 +98,52 @@ fn a_question_of_slack_is_answered_by_its_button_and_closed_for_the_api() {
     assert_eq!((&given["text"], &given["by"]), (&json!("the answer of a person"), &json!("Eden")), "{given}");
     host.call("human.answer", json!({ "id": id, "answer": "9090" })).expect_err("it is closed");
     host.eventually("the agent goes on", || slack.sent().iter().any(|sent| sent.text == "so it is").then_some(()));
+}
+
+/// One question that both networks show: two runs for one task ask at the same moment. None where one of them was so late that the task had
+/// begun to wait, and its question is one of its own.
+fn on_both() -> Option<(Telegram, Slack, TestHost, telegram::Sent, slack::Sent)> {
+    let (telegram, slack, host) = both();
+    host.begin("ruda", &["choose"]);
+    telegram.say(telegram::Said::direct("ask me later"));
+    slack.say(slack::Said::to_bot("ask me later"));
+    // The clock stands still, so that both wait for the same moment.
+    let received = |name: &str| host.channel(name)["received"] == 1;
+    eventually("both are heard", || (received("telegram") && received("slack")).then_some(()));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    host.clock.advance(std::time::Duration::from_secs(6));
+    let asks = || telegram.sent().into_iter().find(|sent| sent.markup["inline_keyboard"].is_array());
+    let on_telegram = host.eventually("the question is on Telegram", asks);
+    let asks = || slack.sent().into_iter().find(|sent| has_buttons(&sent.body));
+    let on_slack = host.eventually("the question is on Slack", asks);
+    (host.questions().len() == 1).then_some((telegram, slack, host, on_telegram, on_slack))
+}
+
+fn has_buttons(body: &Value) -> bool {
+    body["blocks"].as_array().is_some_and(|blocks| blocks.iter().any(|block| block["type"] == "actions"))
+}
+
+#[test]
+fn one_question_on_two_networks_is_answered_on_one_and_closed_on_the_other_and_in_the_api() {
+    let found = (0..5).find_map(|_| on_both());
+    let (telegram, slack, host, on_telegram, on_slack) = found.expect("both asked at once in one of five tries");
+    let id = host.asked(1)[0]["id"].as_str().expect("an id").to_owned();
+    slack.press(&on_slack, "Answer");
+    let form = host.eventually("a form opens", || slack.forms().pop());
+    slack.submit(&form, "the answer of a person");
+    let given = answer_of(&host, &id);
+    assert_eq!((&given["text"], &given["by"]), (&json!("the answer of a person"), &json!("Eden")), "{given}");
+    closed(&host, &telegram, &on_telegram, "the answer of a person");
+    host.eventually("its buttons are gone on Slack", || {
+        let shown = slack.sent().into_iter().find(|sent| sent.time == on_slack.time)?;
+        (!has_buttons(&shown.body)).then_some(())
+    });
+    assert_eq!(host.question(&id)["state"], "answered");
+    host.call("human.answer", json!({ "id": id, "answer": "9090" })).expect_err("it is closed");
+    let goes_on = |texts: Vec<String>| texts.iter().any(|text| text == "so it is");
+    host.eventually("who asked goes on in both places", || {
+        let on_telegram = goes_on(telegram.sent().into_iter().map(|sent| sent.text).collect());
+        let on_slack = goes_on(slack.sent().into_iter().map(|sent| sent.text).collect());
+        (on_telegram && on_slack).then_some(())
+    });
 }

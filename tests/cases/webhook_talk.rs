@@ -11,8 +11,15 @@ const SCRIPT: &str = r#"{ rules: [
 
 fn host(program: &Program, config: Value) -> TestHost {
     let host = TestHost::scripted_with(SCRIPT, |file| file["channels"]["webhook"] = program.channel(&config));
+    goes_by(program, &host);
     host.channel_is("webhook", "ready");
     host
+}
+
+/// The program and the gateway have the same time.
+fn goes_by(program: &Program, host: &TestHost) {
+    let clock = host.clock.clone();
+    program.goes_by(move || clock.now().0);
 }
 
 fn posted(host: &TestHost, program: &Program, count: usize) -> Vec<Value> {
@@ -38,7 +45,7 @@ fn a_signed_call_is_answered_to_the_address_and_taken_once() {
     assert_eq!(posted(&host, &program, 2)[1]["target"], "channel:build:thread:7");
     let rows = host.history("agent:ruda:webhook:channel:build");
     assert_eq!(rows.iter().filter(|row| row["role"] == "user").count(), 1, "{rows:#?}");
-    assert_eq!(program.unsigned(), 0, "all that went out was signed");
+    assert_eq!((program.unsigned(), program.stale()), (0, 0), "all that went out was signed, and of its time");
     host.eventually("it is told that somebody works", || (program.typed() > 0).then_some(()));
 }
 
@@ -107,6 +114,7 @@ fn faults_are_tried_again_in_order_and_refusals_are_for_good() {
     call(&host, &message(&host, "m3", "three"));
     host.eventually("it is posted again under its id", || (program.repeated() == 1).then_some(()));
     posted(&host, &program, 3);
+    assert_eq!(program.needless(), 0, "and nothing whose answer arrived");
     program.fail_next(1, 429, Some(2));
     call(&host, &message(&host, "m4", "four"));
     posted(&host, &program, 4);
@@ -116,6 +124,26 @@ fn faults_are_tried_again_in_order_and_refusals_are_for_good() {
         .eventually("it is told", || host.told("channel.refused").into_iter().find(|told| told["what"] == "delivery"));
     assert!(refused["reason"].as_str().is_some_and(|said| said.contains("410")), "{refused}");
     host.eventually("nothing waits", || (host.channel("webhook")["undelivered"] == 0).then_some(()));
+}
+
+#[test]
+fn a_message_that_had_to_wait_is_signed_with_the_time_of_its_try() {
+    let program = Program::start();
+    let host = host(&program, json!({}));
+    program.fail_next(1, 429, Some(900));
+    call(&host, &message(&host, "m1", "hello"));
+    host.eventually("it is to wait", || (program.fails() == 0).then_some(()));
+    host.eventually("that is heard", || (host.channel("webhook")["undelivered"] == 1).then_some(()));
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    host.clock.advance(std::time::Duration::from_secs(1_200));
+    posted(&host, &program, 1);
+    assert_eq!(program.stale(), 0);
+    // A program whose clock is far off takes nothing, whoever signed it.
+    let clock = host.clock.clone();
+    program.goes_by(move || clock.now().0 + 400_000);
+    call(&host, &message(&host, "m2", "hello"));
+    host.eventually("it is refused", || (program.stale() == 1).then_some(()));
+    assert_eq!(program.messages().len(), 1);
 }
 
 #[test]
@@ -136,6 +164,35 @@ fn a_question_goes_out_with_its_id_and_is_answered_by_it() {
 }
 
 #[test]
+fn a_command_may_name_an_agent_and_is_answered_in_the_deployments_language() {
+    let check = |locale: &str, expected: [&str; 4]| {
+        let program = Program::start();
+        let host = TestHost::scripted_with(SCRIPT, |file| {
+            file["channels"]["webhook"] = program.channel(&json!({}));
+            file["deployment"]["locale"] = json!(locale);
+        });
+        goes_by(&program, &host);
+        host.channel_is("webhook", "ready");
+        host.begin("seum", &["choose"]);
+        let asked = [
+            json!({ "name": "tasks" }),
+            json!({ "name": "tasks", "arguments": { "agent": "seum" } }),
+            json!({ "name": "tasks", "arguments": { "agent": "nobody" } }),
+            json!({ "name": "questions" }),
+        ];
+        for (n, (command, expected)) in asked.iter().zip(expected).enumerate() {
+            let mut body = message(&host, &format!("c{n}"), "");
+            body["command"] = command.clone();
+            assert_eq!(call(&host, &body).0, 202, "{command}");
+            let said = posted(&host, &program, n + 1).remove(n);
+            assert!(said["text"].as_str().is_some_and(|said| said.starts_with(expected)), "{command}: {said}");
+        }
+    };
+    check("en", ["ruda has no open task.", "- OAuth 로그인 구현 (", "There is no agent nobody; there are: ruda, ", "No question"]);
+    check("ko", ["ruda: 열린 작업이 없습니다.", "- OAuth 로그인 구현 (", "nobody 에이전트는 없습니다.", "여기에는 열린 질문이"]);
+}
+
+#[test]
 fn a_key_that_differs_needs_a_person() {
     let program = Program::start();
     let host = TestHost::scripted_with(SCRIPT, |file| {
@@ -143,6 +200,7 @@ fn a_key_that_differs_needs_a_person() {
         channel["grants"]["secrets"]["webhook-key"]["value"] = json!("another key");
         file["channels"]["webhook"] = channel;
     });
+    goes_by(&program, &host);
     host.channel_is("webhook", "ready");
     let send = json!({ "to": "channel:build", "channel": "webhook", "message": "hi", "idempotencyKey": "k" });
     host.call("send", send).expect("taken");

@@ -160,6 +160,17 @@ impl Adapter {
         }
     }
 
+    /// From now on it may do so much a minute. Other rates than before begin with a minute's worth.
+    pub fn allow(&mut self, rates: Rates, now: u64) {
+        if rates == self.rates {
+            return;
+        }
+        self.rates = rates;
+        self.frames = Bucket::full(rates.frames, now);
+        self.asked = Bucket::full(rates.requests, now);
+        self.messages = Bucket::full(rates.messages, now);
+    }
+
     pub fn phase(&self) -> Phase {
         self.phase
     }

@@ -294,7 +294,7 @@ impl Adapter {
     /// Everything is let go, and it is made again after a while.
     fn rest(&mut self, said: &str, seed: u64, now: u64, effects: &mut Vec<Effect>) {
         self.tear_down(true, effects);
-        let wait = backoff(self.failures, RESTART_MS, RESTART_MS_MAX, seed);
+        let wait = restart_after(self.failures, seed);
         self.failures = self.failures.saturating_add(1);
         self.phase = Phase::Resting { until: now.saturating_add(wait) };
         self.show(Standing::Degraded, &format!("it failed and is started again in {wait} ms: {said}"), effects);
@@ -379,6 +379,11 @@ impl Adapter {
             effects.push(Effect::Status(status));
         }
     }
+}
+
+/// How long what failed so often in a row rests, in milliseconds.
+pub fn restart_after(failures: u32, seed: u64) -> u64 {
+    backoff(failures, RESTART_MS, RESTART_MS_MAX, seed)
 }
 
 /// Words of others, at a length that people read and without what moves a terminal's cursor.

@@ -109,6 +109,23 @@ fn delivered(inputs: &[Input]) -> Vec<&str> {
 }
 
 #[test]
+fn other_rates_count_from_when_they_are_given() {
+    let mut driven = Driven::ready().with_socket();
+    let send = || Output::Send { connection: "main".into(), data: literal("x") };
+    let frames = |effects: &[Effect]| effects.iter().filter(|effect| matches!(effect, Effect::Send { .. })).count();
+    driven.adapter.allow(Rates { frames: 1, ..RATES }, driven.now);
+    assert_eq!(frames(&driven.answer(vec![send()])), 1);
+    driven.told(text(1, "more"));
+    let effects = driven.answer(vec![send()]);
+    assert!(matches!(effects.as_slice(), [Effect::Invalid { said }] if said.contains("more than 1 frames")), "{effects:?}");
+    // The same again changes nothing; others are in force at once.
+    driven.adapter.allow(Rates { frames: 1, ..RATES }, driven.now);
+    assert!(matches!(driven.answer(vec![send()]).as_slice(), [Effect::Invalid { .. }]));
+    driven.adapter.allow(Rates { frames: 2, ..RATES }, driven.now);
+    assert_eq!(frames(&driven.answer(vec![send(), send()])), 2);
+}
+
+#[test]
 fn what_queued_up_during_a_call_comes_as_one_list() {
     let mut driven = Driven::ready().with_socket();
     for n in 0..3 {

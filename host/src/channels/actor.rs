@@ -267,6 +267,8 @@ impl Actor {
     /// Begins to make an instance of the version that serves, going on from the last checkpoint.
     pub(super) fn make(&mut self) {
         self.granted = Granted::of(&self.shared, &self.name);
+        let now = self.now();
+        self.machine.allow(rates_of(&self.shared, &self.name), now);
         self.adapter = None;
         self.call = None;
         let plugins = self.shared.options.plugins.clone();
@@ -415,7 +417,7 @@ fn ms(elapsed: Duration) -> u64 {
     EPOCH_MS + u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX / 2)
 }
 
-async fn sleep(clock: &crate::clock::Clock, due: Option<Duration>) {
+pub(super) async fn sleep(clock: &crate::clock::Clock, due: Option<Duration>) {
     match due {
         Some(due) => clock.sleep(due).await,
         None => std::future::pending().await,

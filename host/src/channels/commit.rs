@@ -6,10 +6,12 @@ use chela_channel::{Commit, Done, Inbound, Outcome, Wants};
 use serde_json::json;
 
 use super::actor::{Actor, plugin_words};
+use super::programs::IN_A_ROW;
 use super::routing::{Routed, Unheard, route};
 use super::shown::Shown;
 use super::store::{self, Posted, Reply, Taken, key_of};
-use super::{Shared, message};
+use super::{Shared, message, sayings};
+use crate::config::Config;
 use crate::journal::{self, Transaction};
 use crate::plugins::Failure;
 use crate::sessions::{self, Asked, Origin, OriginKind};
@@ -99,7 +101,7 @@ impl Actor {
             return;
         }
         let settings = shared.options.settings.current();
-        match route(&settings.config, &self.name, &inbound) {
+        match self.routed(&settings.config, &inbound) {
             Ok(routed) => {
                 let asked_for = !shared.options.humans.open_in(&routed.session).is_empty();
                 match inbound.wants {
@@ -120,6 +122,19 @@ impl Actor {
                     json!({ "messageId": inbound.id, "target": inbound.target }),
                 );
             }
+        }
+    }
+
+    /// Where a message goes. Programs that talk to each other are left alone after a while.
+    fn routed(&self, config: &Config, inbound: &Inbound) -> Result<Routed, Unheard> {
+        let routed = route(config, &self.name, inbound)?;
+        let (place, now) = (format!("{}:{}", self.name, inbound.target), self.shared.now());
+        match self.shared.state().programs.hears(&place, inbound.sender_is_bot, now) {
+            true => Ok(routed),
+            false => Err(Unheard::Refused(format!(
+                "{IN_A_ROW} messages of programs in a row were heard at {}; they are again once a person has written there, or after an hour of silence",
+                inbound.target
+            ))),
         }
     }
 
@@ -191,6 +206,7 @@ pub(super) fn reply_of(channel: &str, inbound: &Inbound, routed: &Routed) -> Rep
         channel: channel.to_owned(),
         target: inbound.target.clone(),
         reply_to: inbound.id.clone(),
+        only_questions: false,
     }
 }
 
@@ -224,8 +240,8 @@ async fn one_by_one(shared: &Shared, heard: Vec<Heard>) {
         let Reply { channel, target, reply_to, run, .. } = heard.reply;
         shared.count(&channel, "refused");
         shared.refuse(&channel, "message", &said, json!({ "messageId": reply_to, "target": target }));
-        let text = "This message was not taken: too much waits here already. Please send it again later.";
-        let outbound = message(format!("{run}:refused"), target, text.into(), reply_to);
+        let text = sayings::not_taken(shared.locale()).to_owned();
+        let outbound = message(format!("{run}:refused"), target, text, reply_to);
         let posted = Posted { channel, outbound, at: shared.now() };
         if let Err(error) = shared.post(posted, Transaction::default()).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "a refusal was not told");

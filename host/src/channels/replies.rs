@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::routing::mentioned;
 use super::store::{self, Posted, Reply};
-use super::{Ask, Error, Shared, message, shown};
-use crate::config::{Agent, AgentRole};
+use super::{Ask, Error, Shared, message, sayings, shown, unasked};
+use crate::config::{Agent, AgentRole, Locale};
 use crate::jobs::{self, Outgoing};
 use crate::journal::Transaction;
 use crate::session_key::SessionKey;
@@ -118,7 +118,10 @@ async fn take_up(shared: &Shared, told: Vec<Follow>) -> bool {
     let (mut ended, mut missed) = (Vec::new(), false);
     for told in told {
         match told {
-            Follow::News(News::Started { run, .. }) => typing(shared, &run, true),
+            Follow::News(News::Started { session, run, by, .. }) => {
+                unasked::expect(shared, &session, &run, by).await;
+                typing(shared, &run, true);
+            }
             Follow::News(News::Ended { run, ended: with, .. }) => {
                 typing(shared, &run, false);
                 ended.push((run.to_string(), with));
@@ -166,7 +169,7 @@ pub(super) async fn give_up(shared: &Shared, run: &str) {
 
 fn typing(shared: &Shared, run: &str, typing: bool) {
     let state = shared.state();
-    let Some(Reply { channel, target, .. }) = state.replies.get(run) else { return };
+    let Some(Reply { channel, target, only_questions: false, .. }) = state.replies.get(run) else { return };
     if let Some(running) = state.running.get(channel) {
         // A sign that comes late is of no use.
         let _ = running.asks.try_send(Ask::Typing { target: target.clone(), typing });
@@ -179,8 +182,12 @@ async fn ended_with(shared: &Shared, ended: Vec<(String, Arc<Ended>)>) -> bool {
     let mut over = Vec::new();
     for (run, ended) in ended {
         let Some(reply) = shared.state().replies.get(&run).cloned() else { continue };
-        let text = words_of(&ended);
-        if text.trim().is_empty() {
+        let text = words_of(shared.locale(), &ended);
+        let question = match ended.status {
+            Status::Ok => question_of(shared, &run, &reply.session).await,
+            _ => None,
+        };
+        if text.trim().is_empty() || reply.only_questions && question.is_none() {
             give_up(shared, &run).await;
             continue;
         }
@@ -192,7 +199,6 @@ async fn ended_with(shared: &Shared, ended: Vec<(String, Arc<Ended>)>) -> bool {
         if ended.status == Status::Ok {
             route_on(shared, &run, &reply, &text).await;
         }
-        let question = question_of(shared, &run, &reply.session).await;
         if let Err(error) = store::drop_reply(&mut transaction, &run) {
             unposted(shared, &reply.channel, &error.into());
             continue;
@@ -220,15 +226,15 @@ async fn ended_with(shared: &Shared, ended: Vec<(String, Arc<Ended>)>) -> bool {
 }
 
 /// What people hear of a run that has ended; nothing where they are to hear nothing.
-fn words_of(ended: &Ended) -> String {
+fn words_of(locale: Locale, ended: &Ended) -> String {
     match ended.status {
         Status::Ok if SILENT.contains(&ended.reply.trim()) => String::new(),
         Status::Ok => ended.reply.clone(),
         Status::Aborted => String::new(),
-        Status::Timeout => "This took too long and was ended.".to_owned(),
+        Status::Timeout => sayings::took_too_long(locale).to_owned(),
         Status::Error => {
             let said: String = ended.error.as_deref().unwrap_or("it failed").chars().take(SAID_CHARS).collect();
-            format!("This did not work: {said}")
+            sayings::did_not_work(locale, &said)
         }
     }
 }
@@ -273,13 +279,8 @@ async fn route_on(shared: &Shared, run: &str, reply: &Reply, text: &str) {
 
 /// What a job tells people; false when it has to wait for its channel, or for room there.
 async fn announce(shared: &Shared, outgoing: &Outgoing) -> bool {
-    let Place { channel, place, thread } = outgoing.to.clone();
-    let target = match thread {
-        Some(thread) => format!("{place}:thread:{thread}"),
-        None => place,
-    };
-    let known = shared.options.plugins.channels().iter().any(|(name, _)| *name == channel);
-    if !known {
+    let (channel, target) = (outgoing.to.channel.clone(), target_of(&outgoing.to));
+    if !is_known(shared, &channel) {
         tracing::debug!(channel, "an announcement waits for its channel");
         return false;
     }
@@ -290,6 +291,18 @@ async fn announce(shared: &Shared, outgoing: &Outgoing) -> bool {
         Err(error) => Err(error.into()),
     };
     posted.inspect_err(|error| unposted(shared, &channel, error)).is_ok()
+}
+
+/// A place as adapters know it.
+pub(super) fn target_of(place: &Place) -> String {
+    match &place.thread {
+        Some(thread) => format!("{}:thread:{thread}", place.place),
+        None => place.place.clone(),
+    }
+}
+
+pub(super) fn is_known(shared: &Shared, channel: &str) -> bool {
+    shared.options.plugins.channels().iter().any(|(name, _)| name == channel)
 }
 
 fn unposted(shared: &Shared, channel: &str, error: &Error) {

@@ -27,7 +27,7 @@ pub(super) fn route(config: &Config, name: &str, message: &Inbound) -> Result<Ro
     let routing = &config.channels.get(name).unwrap_or(&own).routing;
     let spoken_to = message.direct || message.addressed || !routing.addressed_only;
     let says_nothing = message.text.trim().is_empty() && !matches!(message.wants, Wants::Command(_));
-    if message.sender_is_bot || !spoken_to || says_nothing {
+    if !spoken_to || says_nothing {
         return Err(Unheard::NotMeant);
     }
     let (mentioned, rest) = match routing.mentions {
@@ -78,7 +78,7 @@ fn known<'a>(config: &'a Config, id: Option<&AgentId>) -> Option<&'a Agent> {
 }
 
 /// An agent by its id, or by the name that people know.
-fn named<'a>(config: &'a Config, name: &str) -> Option<&'a Agent> {
+pub(super) fn named<'a>(config: &'a Config, name: &str) -> Option<&'a Agent> {
     let name = name.trim().to_lowercase();
     let is_it = |agent: &&Agent| agent.id.as_ref() == name || agent.display_name().to_lowercase() == name;
     (!name.is_empty()).then(|| config.agents.list.iter().find(is_it)).flatten()
@@ -173,6 +173,8 @@ mod tests {
         check(message("@nobody hi"), Ok(("agent:ruda:chat:channel:7", "@nobody hi")));
         check(Inbound { agent: "seum".into(), ..message("@ruda hi") }, Ok(("agent:seum:chat:channel:7", "hi")));
         check(message("@eden hi"), Ok(("agent:ruda:chat:channel:7", "hi")));
+        // To which programs it listens is the adapter's to say.
+        check(Inbound { sender_is_bot: true, ..message("hi") }, Ok(("agent:ruda:chat:channel:7", "hi")));
     }
 
     #[test]
@@ -189,7 +191,6 @@ mod tests {
     #[test]
     fn what_is_meant_for_nobody_is_left_alone() {
         check(Inbound { addressed: false, ..message("hi") }, Err(Unheard::NotMeant));
-        check(Inbound { sender_is_bot: true, ..message("hi") }, Err(Unheard::NotMeant));
         check(message("  "), Err(Unheard::NotMeant));
     }
 

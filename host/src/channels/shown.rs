@@ -100,13 +100,14 @@ fn next_words(shared: &Shared, shown: &Shown) -> Vec<Reply> {
         channel: shown.channel.clone(),
         target: shown.target.clone(),
         reply_to: String::new(),
+        only_questions: false,
     };
     from_elsewhere.map(reply).collect()
 }
 
 /// What became of a question, for those who read it; none while it is open.
 fn ended_how(shared: &Shared, shown: &Shown) -> Option<String> {
-    let locale = shared.options.settings.current().config.deployment.locale;
+    let locale = shared.locale();
     let over = match locale {
         Locale::En => "No longer open.",
         Locale::Ko => "더 이상 열려 있지 않은 질문입니다.",

@@ -1,10 +1,13 @@
 //! What the journal keeps of channels: each adapter's state, messages in and out that are under way, and where replies go.
 
+use std::collections::HashSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chela_channel::{Inbound, Outbound, State};
 use serde::{Deserialize, Serialize};
 
+use super::sent::Sent;
 use super::shown::Shown;
 use crate::clock::Timestamp;
 use crate::jobs::{self, Outgoing};
@@ -15,6 +18,7 @@ const INBOX: &str = "channel-inbox";
 const OUTBOX: &str = "channel-outbox";
 const REPLY: &str = "channel-reply";
 const SHOWN: &str = "channel-question";
+const SENT: &str = "channel-sent";
 
 /// An adapter's state as it is kept.
 #[derive(Serialize, Deserialize)]
@@ -61,6 +65,9 @@ pub(super) struct Reply {
     pub(super) channel: String,
     pub(super) target: String,
     pub(super) reply_to: String,
+    /// Nobody there has asked for it: people hear of it only if it asks them something.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) only_questions: bool,
 }
 
 /// The run that a message of a channel becomes.
@@ -75,6 +82,7 @@ pub struct Found {
     pub(super) outbox: Vec<Posted>,
     pub(super) replies: Vec<Reply>,
     pub(super) shown: Vec<Shown>,
+    pub(super) sent: Vec<Sent>,
     pub(super) of_jobs: Vec<Outgoing>,
 }
 
@@ -91,10 +99,18 @@ pub fn read(opened: &Opened) -> Result<Found, journal::Error> {
     let outbox = opened.records(OUTBOX)?;
     let replies = opened.records(REPLY)?;
     let shown = opened.records(SHOWN)?;
+    let outbox: Vec<Posted> =
+        outbox.iter().map(|record| journal::body(OUTBOX, record)).collect::<Result<_, journal::Error>>()?;
+    let sent = opened.records(SENT)?;
+    let mut sent: Vec<Sent> =
+        sent.iter().map(|record| journal::body(SENT, record)).collect::<Result<_, journal::Error>>()?;
+    let known: HashSet<String> = sent.iter().map(|sent| sent.id.clone()).collect();
+    sent.extend(outbox.iter().filter_map(Sent::of).filter(|sent| !known.contains(&sent.id)));
     Ok(Found {
         states,
         inbox: inbox.iter().map(|record| journal::body(INBOX, record)).collect::<Result<_, _>>()?,
-        outbox: outbox.iter().map(|record| journal::body(OUTBOX, record)).collect::<Result<_, _>>()?,
+        outbox,
+        sent,
         replies: replies.iter().map(|record| journal::body(REPLY, record)).collect::<Result<_, _>>()?,
         shown: shown.iter().map(|record| journal::body(SHOWN, record)).collect::<Result<_, _>>()?,
         of_jobs: jobs::outbox(opened)?,
@@ -147,4 +163,12 @@ pub(super) fn put_shown(transaction: &mut Transaction, shown: &Shown) -> Result<
 
 pub(super) fn drop_shown(transaction: &mut Transaction, id: &str) -> Result<(), journal::Error> {
     journal::drop_record(transaction, SHOWN, id)
+}
+
+pub(super) fn put_sent(transaction: &mut Transaction, sent: &Sent) -> Result<(), journal::Error> {
+    journal::put(transaction, SENT, &sent.id, sent)
+}
+
+pub(super) fn drop_sent(transaction: &mut Transaction, id: &str) -> Result<(), journal::Error> {
+    journal::drop_record(transaction, SENT, id)
 }

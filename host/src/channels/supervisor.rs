@@ -1,31 +1,38 @@
 //! One task for each channel that has an adapter: begun when one serves, ended when none does, told when what it may use has changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
-use chela_channel::Standing;
+use chela_channel::{Standing, restart_after};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::actor::Actor;
+use super::actor::{Actor, sleep};
 use super::store::Taken;
 use super::take::{TAKEN_MAX, take_up};
 use super::{ASKS_MAX, Ask, Running, Shared};
 use crate::config::Grants;
 use crate::plugins::{Handover, Version};
 
+/// A task that lived so long has recovered.
+const WELL: Duration = Duration::from_secs(60);
+
 pub(super) struct Supervisor {
     shared: Arc<Shared>,
     handovers: mpsc::Receiver<Handover>,
-    tasks: JoinSet<String>,
+    tasks: Tasks,
     stops: BTreeMap<String, CancellationToken>,
+    /// Channels whose task broke: how often in a row, and when it is begun again.
+    broken: BTreeMap<String, (u32, Duration)>,
     grants: BTreeMap<String, Grants>,
 }
 
 impl Supervisor {
     pub(super) fn new(shared: Arc<Shared>, handovers: mpsc::Receiver<Handover>) -> Self {
-        Self { shared, handovers, tasks: JoinSet::new(), stops: BTreeMap::new(), grants: BTreeMap::new() }
+        let (stops, broken, grants) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { shared, handovers, tasks: Tasks::default(), stops, broken, grants }
     }
 
     pub(super) async fn run(mut self, found: Vec<Taken>, stop: CancellationToken) {
@@ -33,9 +40,11 @@ impl Supervisor {
         let taker = tokio::spawn(take_up(self.shared.clone(), found, inbox, stop.clone()));
         let mut changes = self.shared.options.plugins.channel_changes();
         let mut settings = self.shared.options.settings.subscribe();
+        let clock = self.shared.options.clock.clone();
         self.grants = self.granted();
         self.reconcile(&taking);
         loop {
+            let rest = self.rest(clock.elapsed());
             tokio::select! {
                 () = stop.cancelled() => break,
                 changed = changes.changed() => match changed {
@@ -47,17 +56,18 @@ impl Supervisor {
                     Err(_) => break,
                 },
                 Some(handover) = self.handovers.recv() => self.hand_over(handover).await,
-                Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => {
-                    if let Ok(name) = ended {
-                        self.ended(&name);
-                    }
+                Some(ended) = self.tasks.next() => {
+                    self.ended(ended);
+                    // It may be wanted again by now: whoever said so while it was ending spoke to the one that ended.
+                    self.reconcile(&taking);
                 }
+                () = sleep(&clock, rest) => self.reconcile(&taking),
             }
         }
         // Nobody takes over any more.
         self.handovers.close();
         self.stops.values().for_each(CancellationToken::cancel);
-        while self.tasks.join_next().await.is_some() {}
+        while self.tasks.next().await.is_some() {}
         // It ends with the same word.
         let _ = taker.await;
     }
@@ -71,6 +81,7 @@ impl Supervisor {
                 Err(_) => self.end(name),
             }
         }
+        self.broken.retain(|name, _| slots.iter().any(|(known, serving)| known == name && serving.is_ok()));
         let gone: Vec<String> =
             self.stops.keys().filter(|name| !slots.iter().any(|(known, _)| known == *name)).cloned().collect();
         gone.iter().for_each(|name| self.end(name));
@@ -79,10 +90,15 @@ impl Supervisor {
     fn ensure(&mut self, name: &str, version: &Version, taking: &mpsc::Sender<Taken>) {
         let running = self.shared.state().running.get(name).cloned();
         if let Some(running) = running {
-            if running.version < version.id() {
+            let is_ending = self.stops.get(name).is_some_and(CancellationToken::is_cancelled);
+            if !is_ending && running.version < version.id() {
                 // One that cannot take it now is about to end.
                 let _ = running.asks.try_send(Ask::Use(version.clone()));
             }
+            return;
+        }
+        let now = self.shared.options.clock.elapsed();
+        if self.broken.get(name).is_some_and(|(_, until)| *until > now) {
             return;
         }
         let (asks, inbox) = mpsc::channel(ASKS_MAX);
@@ -91,11 +107,7 @@ impl Supervisor {
         let running = Running { asks, version: version.id() };
         self.shared.state().running.insert(name.to_owned(), running);
         self.stops.insert(name.to_owned(), stop.clone());
-        let name = name.to_owned();
-        self.tasks.spawn(async move {
-            actor.run(stop).await;
-            name
-        });
+        self.tasks.spawn(name, actor.run(stop));
     }
 
     fn end(&mut self, name: &str) {
@@ -104,11 +116,32 @@ impl Supervisor {
         }
     }
 
-    /// A task has ended; where one is still wanted, another begins.
-    fn ended(&mut self, name: &str) {
-        self.stops.remove(name);
-        self.shared.state().running.remove(name);
-        self.shared.view(name, |view| view.status = Standing::Stopped);
+    /// A task has ended; where one is still wanted, another begins. One that broke does so after a while, longer each time.
+    fn ended(&mut self, Ended { name, broke }: Ended) {
+        self.stops.remove(&name);
+        self.shared.state().running.remove(&name);
+        if !broke {
+            self.broken.remove(&name);
+            self.shared.view(&name, |view| view.status = Standing::Stopped);
+            return;
+        }
+        let now = self.shared.options.clock.elapsed();
+        let lately = self.broken.get(&name).filter(|(_, begun)| now < *begun + WELL);
+        let times = lately.map_or(0, |(times, _)| *times);
+        let wait = Duration::from_millis(restart_after(times, getrandom::u64().unwrap_or(0)));
+        self.broken.insert(name.clone(), (times.saturating_add(1), now + wait));
+        tracing::error!(channel = name, "the task of a channel broke; please report this");
+        self.shared.view(&name, |view| {
+            view.status = Standing::Degraded;
+            view.detail = format!("the gateway's task for it broke and is begun again in {} ms", wait.as_millis());
+            view.connections.clear();
+        });
+    }
+
+    /// Until the first task that broke is begun again; none where none did.
+    fn rest(&self, now: Duration) -> Option<Duration> {
+        let waiting = self.broken.iter().filter(|(name, _)| !self.stops.contains_key(*name));
+        waiting.map(|(_, (_, until))| until.saturating_sub(now)).min()
     }
 
     fn granted(&self) -> BTreeMap<String, Grants> {
@@ -149,5 +182,55 @@ impl Supervisor {
             // Nothing lives that could be asked: the new one begins by itself.
             None => drop(handover.answer.send(Ok(()))),
         }
+    }
+}
+
+/// Tasks by the names of their channels. A task that panics is known by its name too.
+#[derive(Default)]
+struct Tasks {
+    set: JoinSet<()>,
+    names: HashMap<Id, String>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Ended {
+    name: String,
+    /// It did not come to its end.
+    broke: bool,
+}
+
+impl Tasks {
+    fn spawn(&mut self, name: &str, task: impl Future<Output = ()> + Send + 'static) {
+        let id = self.set.spawn(task).id();
+        self.names.insert(id, name.to_owned());
+    }
+
+    /// The next one that has ended; none where there are none.
+    async fn next(&mut self) -> Option<Ended> {
+        loop {
+            let (id, broke) = match self.set.join_next_with_id().await? {
+                Ok((id, ())) => (id, false),
+                Err(error) => (error.id(), true),
+            };
+            if let Some(name) = self.names.remove(&id) {
+                return Some(Ended { name, broke });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_panics_ends_by_its_name() {
+        let mut tasks = Tasks::default();
+        tasks.spawn("bad", async { panic!("it was told to") });
+        assert_eq!(tasks.next().await, Some(Ended { name: "bad".into(), broke: true }));
+        tasks.spawn("good", async {});
+        assert_eq!(tasks.next().await, Some(Ended { name: "good".into(), broke: false }));
+        assert_eq!(tasks.next().await, None);
+        assert!(tasks.names.is_empty());
     }
 }

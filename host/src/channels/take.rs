@@ -9,10 +9,11 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::commit::{asked_of, reply_of};
-use super::routing::{Routed, route};
+use super::routing::{Routed, named, route};
 use super::store::{self, Posted, Taken};
-use super::{Error, Shared, message};
+use super::{Error, Shared, message, sayings};
 use crate::humans::{self, Given, Which};
+use crate::id::AgentId;
 use crate::journal::Transaction;
 use crate::sessions;
 use crate::tasks;
@@ -119,7 +120,8 @@ async fn answer(shared: &Shared, taken: &Taken, routed: Routed, named: Option<&S
             // Asked elsewhere: there it goes on, and here it is only said that it was heard.
             Ok(question) if !question.askers().contains(&&*session) => {
                 super::replies::give_up(shared, &reply.run).await;
-                let heard = message(reply.run, reply.target, "Passed on.".into(), reply.reply_to);
+                let passed_on = sayings::passed_on(shared.locale()).to_owned();
+                let heard = message(reply.run, reply.target, passed_on, reply.reply_to);
                 return finish(shared, taken, heard).await;
             }
             // It says nothing or too much, or somebody was quicker: a message like any other.
@@ -147,24 +149,41 @@ async fn answer(shared: &Shared, taken: &Taken, routed: Routed, named: Option<&S
 }
 
 async fn answer_command(shared: &Shared, taken: &Taken, command: &Command, routed: &Routed) -> Result<(), Error> {
-    let agent = &routed.session.agent;
+    let locale = shared.locale();
     let text = match command.name.as_str() {
-        "tasks" => {
-            let views = shared.options.tasks.of(agent).unwrap_or_default();
-            let line = |view: &Arc<tasks::View>| format!("- {} ({})", clip(&view.task.description), view.task.status);
-            let lines: Vec<String> = views.iter().take(SHOWN).map(line).collect();
-            if lines.is_empty() { format!("{agent} has no open task.") } else { lines.join("\n") }
-        }
+        "tasks" => tasks_of(shared, command, &routed.session.agent),
         "questions" => {
             let open = shared.options.humans.open_in(&routed.session);
             let lines: Vec<String> =
                 open.iter().take(SHOWN).map(|one| format!("- {}: {}", one.id, clip(&one.question))).collect();
-            if lines.is_empty() { "No question is open here.".into() } else { lines.join("\n") }
+            if lines.is_empty() { sayings::no_question(locale).to_owned() } else { lines.join("\n") }
         }
-        _ => "There is no such command; there are `tasks` and `questions`.".to_owned(),
+        _ => sayings::no_command(locale).to_owned(),
     };
     let reply = reply_of(&taken.channel, &taken.message, routed);
     finish(shared, taken, message(reply.run, reply.target, text, reply.reply_to)).await
+}
+
+/// The open tasks of the agent that the command names, else of the one who hears what is said there.
+fn tasks_of(shared: &Shared, command: &Command, hearer: &AgentId) -> String {
+    let settings = shared.options.settings.current();
+    let (config, locale) = (&settings.config, settings.config.deployment.locale);
+    let asked = command.arguments.iter().find(|(name, _)| name == "agent").map(|(_, agent)| agent.trim());
+    let asked = asked.map(|asked| asked.trim_start_matches('@')).filter(|asked| !asked.is_empty());
+    let agent = match asked {
+        None => hearer,
+        Some(asked) => match named(config, asked) {
+            Some(agent) => &agent.id,
+            None => {
+                let agents: Vec<&str> = config.agents.list.iter().take(SHOWN).map(|agent| agent.id.as_ref()).collect();
+                return sayings::no_agent(locale, &clip(asked), &agents);
+            }
+        },
+    };
+    let views = shared.options.tasks.of(agent).unwrap_or_default();
+    let line = |view: &Arc<tasks::View>| format!("- {} ({})", clip(&view.task.description), view.task.status);
+    let lines: Vec<String> = views.iter().take(SHOWN).map(line).collect();
+    if lines.is_empty() { sayings::no_task(locale, agent.as_ref()) } else { lines.join("\n") }
 }
 
 /// Says what came of it; then it is done.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chela_flow::{Announced, DeliveryState, Job, Kind, New, Status, create};
+use chela_flow::{Announced, DeliveryState, Job, Kind, New, Place, Status, create};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
@@ -146,7 +146,7 @@ impl Handle {
         let new = New {
             job_id: id::fresh(now).to_string(),
             kind,
-            announce: announced(config, &asked.from, &target),
+            announce: announced(config, &asked.from, &target, &chain),
             session_key: asked.from.to_string(),
             target_session_key: target.to_string(),
             conversation_id,
@@ -415,7 +415,7 @@ fn reply_of(job: &Job) -> Option<Reply> {
 }
 
 /// Who hears what came of a flow: of a worker its orchestrator, else the people of the channel that it is about.
-fn announced(config: &Config, from: &SessionKey, target: &SessionKey) -> Announced {
+fn announced(config: &Config, from: &SessionKey, target: &SessionKey, chain: &Chain) -> Announced {
     let agent = config.agents.list.iter().find(|agent| agent.id == target.agent);
     if let Some(agent) = agent.filter(|agent| agent.role == AgentRole::Worker) {
         let orchestrator = config.orchestrator_of(agent).filter(|orchestrator| **orchestrator != from.agent);
@@ -424,5 +424,11 @@ fn announced(config: &Config, from: &SessionKey, target: &SessionKey) -> Announc
         });
     }
     let place = [target, from].into_iter().find_map(|session| sessions::place_of(session, None));
+    // The session of a direct message does not say in which channel: what it began with does.
+    let is_with = |place: &Place| {
+        let peers = [target, from].into_iter().filter_map(SessionKey::peer);
+        place.place.strip_prefix("direct:").is_some_and(|peer| peers.into_iter().any(|known| known == peer))
+    };
+    let place = place.or_else(|| chain.place.clone().filter(is_with));
     place.map_or(Announced::Nobody, Announced::Channel)
 }

@@ -7,7 +7,7 @@ use chela_sdk::channel::{DeliveryResult, Limit, Outbound, Question, Turn, chunks
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::interactions::buttons;
+use crate::interactions::{PRIVATE, buttons};
 use crate::machine::Machine;
 use crate::mentions::allowed;
 use crate::rest::{Ask, Outcome, Purpose};
@@ -19,6 +19,8 @@ const DELIVERIES_MAX: usize = 64;
 /// Discord counts code points.
 const LIMIT: Limit = Limit::characters(2_000);
 const CUT: &str = "\n-# (the rest was cut)";
+/// What is said to all where a private reply reaches nobody.
+const NOTE: &str = "A private reply could not be delivered; allow direct messages from this server and ask again.\n비공개 답변을 전달하지 못했습니다. 이 서버에서 오는 DM을 허용하고 다시 물어봐 주세요.";
 
 /// Where a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,9 @@ pub struct Delivery {
     question: Option<Asked>,
     /// The host asks again later.
     parked: bool,
+    /// It is private and goes to the person: where that is told, without a word of it, if the person cannot be reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    note_in: Option<u64>,
 }
 
 /// A question that goes with the last part.
@@ -65,6 +70,14 @@ pub struct Delivery {
 struct Asked {
     id: String,
     choices: Vec<String>,
+}
+
+impl Delivery {
+    /// The person cannot be reached: all that is said is that, and where it was asked.
+    fn say_note(&mut self) {
+        (self.channel, self.peer, self.question) = (self.note_in.take(), None, None);
+        (self.parts, self.sent) = (vec![NOTE.to_owned()], Vec::new());
+    }
 }
 
 /// A delivery that has ended.
@@ -127,6 +140,7 @@ impl Machine {
             reply_to: outbound.reply_to.parse().ok().filter(|id| *id > 0),
             question: outbound.question.map(|Question { id, choices }| Asked { id, choices }),
             parked: false,
+            note_in: None,
         })
     }
 
@@ -142,6 +156,7 @@ impl Machine {
     /// The next request of a delivery, or its end.
     fn advance(&mut self, turn: &mut Turn, id: &str) {
         let Some(at) = self.state.deliveries.iter().position(|delivery| delivery.id == id) else { return };
+        self.keep_private(at, turn.now_ms);
         let (known, peer) = (self.state.deliveries[at].channel, self.state.deliveries[at].peer);
         let found = known.or_else(|| peer.and_then(|peer| self.state.direct.get(&peer).copied()));
         let Some(channel) = found else { return self.open_direct(turn, id, peer.unwrap_or_default()) };
@@ -158,17 +173,37 @@ impl Machine {
             let path = format!("/messages/{left}");
             self.ask(turn, Purpose::Remove, Ask::channel("DELETE", channel, &path, "/messages/*", Value::Null));
         }
+        if let Some(private) = delivery.reply_to.and_then(|id| self.private(id)).map(|pending| pending.id) {
+            self.close_pending(private);
+        }
         self.end(turn, Done { id: delivery.id, messages: delivery.sent, error: String::new() });
+    }
+
+    /// A private reply that its interaction does not take any more goes to the person, never to the channel.
+    fn keep_private(&mut self, at: usize, now_ms: u64) {
+        let delivery = &self.state.deliveries[at];
+        let may_be_seen = delivery.edits.is_empty() && delivery.peer.is_none() && delivery.sent.len() < delivery.parts.len();
+        let Some(id) = delivery.reply_to.filter(|_| may_be_seen) else { return };
+        let Some(sender) = self.private(id).map(|pending| pending.sender) else { return };
+        if self.pending(id, now_ms).is_some() && self.state.me.is_some() {
+            return;
+        }
+        let delivery = &mut self.state.deliveries[at];
+        delivery.reply_to = None;
+        delivery.note_in = delivery.channel.take();
+        delivery.peer = Some(sender).filter(|sender| *sender > 0);
+        if delivery.peer.is_none() {
+            delivery.say_note();
+        }
     }
 
     fn next_part(&self, delivery: &Delivery, channel: u64, now_ms: u64) -> Ask {
         let nth = delivery.sent.len();
         let is_edit = nth < delivery.edits.len();
-        let pending = delivery.reply_to.filter(|_| nth == 0 && !is_edit).and_then(|id| self.pending(id, now_ms));
-        // Nobody else is to read the rest of a private reply in the channel.
-        let is_cut = pending.is_some_and(|pending| pending.private) && delivery.parts.len() > 1;
-        let content = if is_cut { LIMIT.marked(&delivery.parts[nth], CUT) } else { delivery.parts[nth].clone() };
-        let mut body = json!({ "content": content, "allowed_mentions": allowed(&self.config) });
+        let pending = delivery.reply_to.filter(|_| !is_edit).and_then(|id| self.pending(id, now_ms));
+        // Nobody else is to read the rest of a private reply; that of another is a message like any.
+        let pending = pending.filter(|pending| nth == 0 || pending.private);
+        let mut body = json!({ "content": delivery.parts[nth], "allowed_mentions": allowed(&self.config) });
         let is_last = nth + 1 == delivery.parts.len();
         if let Some(asked) = delivery.question.as_ref().filter(|_| is_last) {
             body["components"] = buttons(&Question { id: asked.id.clone(), choices: asked.choices.clone() });
@@ -180,6 +215,11 @@ impl Machine {
             return Ask::channel("PATCH", channel, &format!("/messages/{message}"), "/messages/*", body);
         }
         if let (Some(pending), Some(me)) = (pending, &self.state.me) {
+            if nth > 0 {
+                body["flags"] = json!(PRIVATE);
+                let path = format!("/webhooks/{}/{}", me.application, pending.token);
+                return Ask::interaction("POST", path, "/webhooks/*/*", pending.id, body);
+            }
             let path = format!("/webhooks/{}/{}/messages/@original", me.application, pending.token);
             return Ask::interaction("PATCH", path, "/webhooks/*/*/messages/@original", pending.id, body);
         }
@@ -195,15 +235,14 @@ impl Machine {
         let Some(at) = self.state.deliveries.iter().position(|delivery| delivery.id == id) else { return };
         let nth = self.state.deliveries[at].sent.len();
         let is_edit = nth < self.state.deliveries[at].edits.len();
-        let reply_to = self.state.deliveries[at].reply_to.filter(|_| nth == 0 && !is_edit);
+        let reply_to = self.state.deliveries[at].reply_to.filter(|_| !is_edit);
         let pending = reply_to.and_then(|id| self.state.interactions.iter().find(|pending| pending.id == id).cloned());
+        let pending = pending.filter(|pending| nth == 0 || pending.private);
         match outcome {
             Outcome::Done(message) => {
-                if let Some(pending) = &pending {
-                    self.forget_pending(pending.id);
-                    if pending.private {
-                        self.state.deliveries[at].parts.truncate(1);
-                    }
+                // The token of a private reply is needed until its last part is there.
+                if let Some(pending) = pending.filter(|pending| !pending.private) {
+                    self.close_pending(pending.id);
                 }
                 let message = wire::id(&message["id"]).unwrap_or_default();
                 self.state.deliveries[at].sent.push(message.to_string());
@@ -217,9 +256,13 @@ impl Machine {
                 self.state.deliveries[at].edits.truncate(nth);
                 self.advance(turn, id);
             }
-            Outcome::Refused { .. } if pending.as_ref().is_some_and(|pending| !pending.private) => {
-                // The interaction is over; the channel is still there.
-                self.forget_pending(reply_to.unwrap_or_default());
+            Outcome::Refused { .. } if pending.is_some() => {
+                // The interaction is over; the channel is still there, and for what is private the person.
+                self.close_pending(reply_to.unwrap_or_default());
+                self.advance(turn, id);
+            }
+            Outcome::Refused { .. } if self.state.deliveries[at].note_in.is_some() => {
+                self.state.deliveries[at].say_note();
                 self.advance(turn, id);
             }
             Outcome::Refused { status, code, said } => {
@@ -253,6 +296,13 @@ impl Machine {
             return waiting.iter().for_each(|id| self.advance(turn, id));
         }
         for id in waiting {
+            let is_over = !matches!(outcome, Outcome::Failed { .. });
+            let noted = self.state.deliveries.iter_mut().find(|one| is_over && one.id == id && one.note_in.is_some());
+            if let Some(delivery) = noted {
+                delivery.say_note();
+                self.advance(turn, &id);
+                continue;
+            }
             match &outcome {
                 Outcome::Done(_) => self.give_up(turn, &id, "Discord named no channel for this person".into()),
                 Outcome::Refused { status, code, said } => {

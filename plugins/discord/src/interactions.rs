@@ -34,6 +34,9 @@ pub struct Pending {
     pub token: String,
     pub until_ms: u64,
     pub private: bool,
+    /// Who acted; 0 in states of versions that did not keep it.
+    #[serde(default)]
+    pub sender: u64,
 }
 
 /// An interaction as it came.
@@ -115,7 +118,8 @@ impl Machine {
 
     fn await_reply(&mut self, turn: &mut Turn, interaction: &Interaction, private: bool) {
         let until_ms = turn.now_ms + TOKEN_GOOD_MS;
-        let pending = Pending { id: interaction.id, token: interaction.token.to_owned(), until_ms, private };
+        let (id, token, sender) = (interaction.id, interaction.token.to_owned(), interaction.sender);
+        let pending = Pending { id, token, until_ms, private, sender };
         push(&mut self.state.interactions, pending, INTERACTIONS_MAX);
     }
 
@@ -124,14 +128,24 @@ impl Machine {
         self.state.interactions.iter().find(|pending| pending.id == id && pending.until_ms > now_ms)
     }
 
-    pub fn forget_pending(&mut self, id: u64) {
-        self.state.interactions.retain(|pending| pending.id != id);
+    /// The interaction that a private reply belongs to, whether or not its token is good.
+    pub fn private(&self, id: u64) -> Option<&Pending> {
+        self.state.interactions.iter().find(|pending| pending.id == id && pending.private)
+    }
+
+    /// Its token opens nothing any more. What is private stays known as that, so that no reply to it is shown to all.
+    pub fn close_pending(&mut self, id: u64) {
+        self.state.interactions.retain(|pending| pending.id != id || pending.private);
+        for pending in self.state.interactions.iter_mut().filter(|pending| pending.id == id) {
+            pending.token.clear();
+            pending.until_ms = 0;
+        }
     }
 
     pub fn acknowledged(&mut self, interaction: u64, outcome: &Outcome) {
         if !matches!(outcome, Outcome::Done(_)) {
-            // Too late or unknown: a reply to it goes to the channel instead.
-            self.forget_pending(interaction);
+            // Too late or unknown: a reply to it goes to the channel instead, a private one to the person.
+            self.close_pending(interaction);
         }
     }
 

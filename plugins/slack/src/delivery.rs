@@ -6,6 +6,7 @@ use chela_sdk::channel::{Call, Delivery, Outbound, Turn, Wanted, chunks, wire};
 use chela_sdk::log;
 use serde_json::{Value, json};
 
+use crate::commands::Pending;
 use crate::interactions::blocks;
 use crate::machine::Machine;
 use crate::mrkdwn::{LIMIT, from_markdown};
@@ -156,7 +157,7 @@ impl Machine {
             }
             Said::Wait { ms } => self.state.deliveries.park(turn, id, "Slack asks to wait", ms),
             Said::Nothing(error) => {
-                if edited.is_none() && pending.is_none() {
+                if edited.is_none() && pending.is_none_or(|pending| !pending.private) {
                     self.state.unsure.entry(id.to_owned()).or_insert(at_ms);
                 }
                 self.state.deliveries.park(turn, id, &error, 0);
@@ -179,29 +180,45 @@ impl Machine {
         self.advance(turn, id);
     }
 
-    /// Turns a request that makes a message, and may have made it, into a look whether it is there. Gives the delivery's id.
-    pub fn make_a_look(&self, call: &mut Call<Purpose>) -> Option<String> {
+    /// Turns a request that makes a message, and may have made it, into a look whether it is there. Gives the delivery's id, and since when
+    /// the message may be there. What one person alone sees cannot be looked for.
+    pub fn make_a_look(&self, call: &mut Call<Purpose>) -> Option<(String, u64)> {
         let Purpose::Part { delivery, at_ms } = call.purpose.clone() else { return None };
-        if call.what != "chat.postMessage" {
+        let is_reply = || self.state.pending.iter().any(|pending| pending.url == call.what && !pending.private);
+        if call.what != "chat.postMessage" && !is_reply() {
             return None;
         }
         let (channel, thread) = self.state.deliveries.get(&delivery).and_then(|delivery| self.spot_of(delivery))?;
         let (method, body) = look(&channel, thread.as_deref(), at_ms);
         (call.what, call.body) = (method.to_owned(), body);
         call.purpose = Purpose::Look { delivery: delivery.clone(), at_ms };
-        Some(delivery)
+        Some((delivery, at_ms))
+    }
+
+    /// Whether a message of a channel is the next part of a delivery: by its note, or, where it replies to a command, by its words, since an
+    /// address for replies takes no note.
+    fn is_next_part(&self, delivery: &Delivery, message: &Value) -> bool {
+        if message["metadata"]["event_payload"]["key"] == *delivery.key() {
+            return true;
+        }
+        let is_reply = |pending: &Pending| pending.name == delivery.reply_to && !pending.private;
+        let is_first = delivery.nth() == 0 && self.state.pending.iter().any(is_reply);
+        let is_ours = || self.state.me.as_ref().is_some_and(|me| message["bot_id"] == *me.bot);
+        is_first && is_ours() && delivery.parts.first().is_some_and(|part| message["text"] == *from_markdown(part))
     }
 
     /// What the channel shows of a part of which no answer came.
     pub fn looked(&mut self, turn: &mut Turn, id: &str, at_ms: u64, said: Said) {
         let Some(delivery) = self.state.deliveries.get(id) else { return };
         let Some((channel, _)) = self.spot_of(delivery) else { return };
-        let key = delivery.key();
+        let reply_to = delivery.reply_to.clone();
         match said {
             Said::Done(found) => {
-                let is_it = |message: &&Value| message["metadata"]["event_payload"]["key"] == *key;
+                let is_it = |message: &&Value| self.is_next_part(delivery, message);
                 let time =
                     wire::list(&found["messages"], LOOKED_AT as usize).find(is_it).map(|it| wire::text(&it["ts"]));
+                // Its address may have been used; what is sent from here on carries a note.
+                self.forget_pending(&reply_to);
                 match time.filter(|time| !time.is_empty()) {
                     Some(time) => self.part_is_there(turn, id, &message_name(&channel, time)),
                     None => {
@@ -213,6 +230,7 @@ impl Machine {
             Said::Refused(word) => {
                 // Without the right to look, once more is better than not at all.
                 log::warn(&format!("whether a message is there cannot be seen ({word}); it is sent again"));
+                self.forget_pending(&reply_to);
                 self.state.unsure.remove(id);
                 self.advance(turn, id);
             }

@@ -51,7 +51,7 @@ impl Machine {
 
     /// Nothing of before is under way any more; what was asked for and never answered is asked for again.
     fn start(&mut self, turn: &mut Turn) {
-        self.requeue_calls(turn);
+        self.requeue_calls();
         self.release_all(turn);
         self.greet(turn);
     }

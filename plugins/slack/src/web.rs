@@ -173,14 +173,14 @@ impl Machine {
 
     /// A request whose answer did not come is made again; one that makes a message only after a look whether the message is there.
     fn once_more(&mut self, turn: &mut Turn, mut answered: Answered<Purpose>) -> bool {
-        if let Some(id) = self.make_a_look(&mut answered.call) {
-            self.state.unsure.entry(id).or_insert(turn.now_ms);
+        if let Some((id, at_ms)) = self.make_a_look(&mut answered.call) {
+            self.state.unsure.entry(id).or_insert(at_ms);
         }
         self.state.calls.try_again(turn, answered).is_none()
     }
 
     /// After a start: what makes a message and was under way may have been done.
-    pub fn requeue_calls(&mut self, turn: &Turn) {
+    pub fn requeue_calls(&mut self) {
         let mut calls = std::mem::take(&mut self.state.calls);
         let mut unsure = Vec::new();
         calls.restarted(|call| {
@@ -190,8 +190,9 @@ impl Machine {
             call.purpose != Purpose::Notice
         });
         self.state.calls = calls;
-        for id in unsure {
-            self.state.unsure.entry(id).or_insert(turn.now_ms);
+        // Since it was asked for, however long ago that is: a look that began later would miss it.
+        for (id, at_ms) in unsure {
+            self.state.unsure.entry(id).or_insert(at_ms);
         }
     }
 }

@@ -1,8 +1,11 @@
-//! A program of the tests that talks by signed webhooks: what it calls, and what is posted to it. It checks signatures as a careful
-//! receiver does, and takes each message once.
+//! A program of the tests that talks by signed webhooks: what it calls, and what is posted to it. It checks signatures and their times as a
+//! careful receiver does, and takes each message once. The contract: a message whose answer was lost comes again under the same id and
+//! part, by which the program knows it; one whose answer arrived never does.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -11,6 +14,11 @@ use crate::net::{Answer, Asked, Network, Serving};
 
 /// What both sides know.
 pub const KEY: &str = "hook-key-3q2-7w";
+/// How old what is posted may be, and how far in the future.
+const WINDOW_MS: u64 = 300_000;
+
+/// What time it is for the program, in milliseconds since 1970.
+type Now = Box<dyn Fn() -> u64 + Send>;
 
 pub struct Program {
     serving: Serving,
@@ -24,11 +32,25 @@ struct State {
     typed: usize,
     /// Requests whose signature was wrong.
     unsigned: usize,
+    /// Requests that were signed too long ago, or in the future.
+    stale: usize,
     /// Messages that came again.
     repeated: usize,
+    /// Ids and parts that were answered, as far as the program can tell.
+    answered: HashSet<String>,
+    /// Of the repeated: those whose answer was not lost.
+    needless: usize,
+    now: Option<Now>,
     failing: (usize, u16),
     wait_seconds: Option<u64>,
     losing: usize,
+}
+
+impl State {
+    fn now_ms(&self) -> u64 {
+        let real = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        self.now.as_ref().map_or_else(real, |now| now())
+    }
 }
 
 struct Shared(Mutex<State>);
@@ -47,6 +69,11 @@ impl Network for Shared {
             state.unsigned += 1;
             return Some(Answer::new(401, json!({ "error": "the signature is wrong" })));
         }
+        let now_ms = state.now_ms();
+        if asked.json["at"].as_u64().is_none_or(|at| at.abs_diff(now_ms) > WINDOW_MS) {
+            state.stale += 1;
+            return Some(Answer::new(403, json!({ "error": "the time is wrong" })));
+        }
         if state.failing.0 > 0 {
             state.failing.0 -= 1;
             let mut answer = Answer::new(state.failing.1, json!({ "error": "the test wants it so" }));
@@ -60,8 +87,10 @@ impl Network for Shared {
             return Some(Answer::new(204, Value::Null));
         }
         let same = |known: &Value| known["id"] == asked.json["id"] && known["part"] == asked.json["part"];
+        let name = format!("{} {}", asked.json["id"], asked.json["part"]);
         if state.messages.iter().any(same) {
             state.repeated += 1;
+            state.needless += usize::from(state.answered.contains(&name));
         } else {
             state.messages.push(asked.json.clone());
         }
@@ -69,6 +98,7 @@ impl Network for Shared {
             state.losing -= 1;
             return None;
         }
+        state.answered.insert(name);
         let name = format!("r-{}", state.messages.len());
         Some(Answer::new(200, json!({ "id": name })))
     }
@@ -104,6 +134,21 @@ impl Program {
         self.shared.state().messages.clone()
     }
 
+    /// From now on the program goes by this clock; before, by that of the machine.
+    pub fn goes_by(&self, now: impl Fn() -> u64 + Send + 'static) {
+        self.shared.state().now = Some(Box::new(now));
+    }
+
+    /// Requests whose time was wrong.
+    pub fn stale(&self) -> usize {
+        self.shared.state().stale
+    }
+
+    /// Messages that came again although they were answered. A gateway that is killed may not have read the answer.
+    pub fn needless(&self) -> usize {
+        self.shared.state().needless
+    }
+
     pub fn unsigned(&self) -> usize {
         self.shared.state().unsigned
     }
@@ -120,6 +165,11 @@ impl Program {
     pub fn fail_next(&self, messages: usize, status: u16, wait_seconds: Option<u64>) {
         let mut state = self.shared.state();
         (state.failing, state.wait_seconds) = ((messages, status), wait_seconds);
+    }
+
+    /// Messages that are still to be answered so.
+    pub fn fails(&self) -> usize {
+        self.shared.state().failing.0
     }
 
     /// Messages are taken, and the connection breaks before the answer.
