@@ -288,8 +288,8 @@ pub(crate) fn agent_of(text: &str) -> AgentDetail {
         tokens_today: 12_345,
         kept: Kept {
             enabled: true,
-            next: Some(("self_driving".into(), NOW)),
-            last: Some(("continue".into(), text.into(), NOW)),
+            next: Some(("self-driving".into(), NOW)),
+            last: Some(("sent".into(), text.into(), NOW)),
             in_a_row: Some((2, 20)),
             without_progress: Some((1, 30)),
         },

@@ -81,10 +81,10 @@ fn blocker(shell: &Shell, blocked: &Blocker) -> Markup {
         div.notice data-kind="stuck" dir="auto" {
             (badge("stuck", "■", words.blocked)) " " (clip(&blocked.reason, 600))
             p.small {
-                (clip(&blocked.kind, 40))
+                (clip(words.blocker_kind(&blocked.kind), 60))
                 @if !blocked.unblocked_by.is_empty() { " · → " bdi { (clip(&blocked.unblocked_by.join(", "), 200)) } }
                 @if !blocked.action.is_empty() { " · " bdi { (clip(&blocked.action, 200)) } }
-                @if !blocked.escalation.is_empty() && blocked.escalation != "none" { " · " (clip(&blocked.escalation, 40)) }
+                @if !blocked.escalation.is_empty() && blocked.escalation != "none" { " · " (clip(words.escalation(&blocked.escalation), 60)) }
             }
         }
     }
