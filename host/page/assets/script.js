@@ -213,7 +213,7 @@
     };
     socket.onmessage = (event) => {
       const told = JSON.parse(event.data);
-      if (told.say) saying(told.say);
+      if (told.say) told.say.forEach(saying);
       if (told.stale) markStale(told.stale);
       if (told.all) markStale(null);
     };

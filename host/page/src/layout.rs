@@ -3,6 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 
 use crate::assets::{SCRIPT, STYLE};
+use crate::markdown::named;
 use crate::parts::encode;
 use crate::words::{Lang, Words};
 
@@ -77,6 +78,11 @@ impl Shell {
     pub(crate) fn name_of(&self, id: &str) -> String {
         let known = self.names.iter().find(|(number, _)| number == id);
         known.map_or_else(|| self.words().member.to_owned(), |(_, name)| name.clone())
+    }
+
+    /// A line of text with names for those whom it mentions.
+    pub(crate) fn named(&self, line: &str) -> String {
+        named(line, &|id| self.name_of(id))
     }
 
     /// The field of a form that says where it stands.

@@ -276,6 +276,7 @@ words! {
     began_anew: "새로 시작했습니다", "Began anew";
     cut: "글이 길어 잘랐습니다", "Cut, since it is long";
     show_whole: "전부 보기", "Show all of it";
+    rest_gone: "뒷부분은 더 이상 남아 있지 않습니다", "The rest is no longer kept";
     member: "구성원", "member";
     sessions: "세션", "Sessions";
     jobs: "위임", "Jobs";

@@ -117,7 +117,7 @@ pub(super) async fn called(
     args: Map<String, Value>,
     agent: &AgentId,
 ) -> Result<(), Refusal> {
-    let call = Call::of_caller(tool, args, SessionKey::main(agent.clone()));
+    let call = Call::of_caller(tool, args, SessionKey::main(agent.clone())).by_person(&caller.name);
     match invoked(context, caller, call).await {
         Ok(answer) if answer.get("success") == Some(&json!(true)) => Ok(()),
         Ok(answer) => {
