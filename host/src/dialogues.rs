@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use crate::journal::{self, Opened, Transaction};
@@ -28,6 +28,8 @@ pub use turns::Page;
 const KIND: &str = "dialogue";
 /// How long a reader waits for what is about to be written.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Tasks with news that a slow listener may be behind.
+const NEWS_MAX: usize = 256;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -92,6 +94,8 @@ struct Shared {
     woken: Notify,
     /// Something was written.
     written: Notify,
+    /// For which task.
+    news: broadcast::Sender<String>,
 }
 
 #[derive(Default)]
@@ -110,8 +114,13 @@ impl Shared {
 /// Starts the room. The future writes dialogues until `stop`.
 pub fn start(options: Options, found: Found, stop: CancellationToken) -> (Handle, impl Future<Output = ()> + Send) {
     let waiting = Waiting { ended: found.0.into(), rebuilding: true };
-    let shared =
-        Arc::new(Shared { options, waiting: Mutex::new(waiting), woken: Notify::new(), written: Notify::new() });
+    let shared = Arc::new(Shared {
+        options,
+        waiting: Mutex::new(waiting),
+        woken: Notify::new(),
+        written: Notify::new(),
+        news: broadcast::Sender::new(NEWS_MAX),
+    });
     (Handle(shared.clone()), service::run(shared, stop))
 }
 
@@ -157,6 +166,20 @@ impl Handle {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<Page, Error> {
+        let all = self.all_of_task(task).await?;
+        if let Some(run) = run.filter(|run| !all.iter().any(|turn| turn["runId"] == **run)) {
+            let short = |text: &str| text.chars().take(80).collect();
+            return Err(Error::OtherRun { run: short(run), task: short(task) });
+        }
+        turns::page(all, cursor, limit).ok_or(Error::BadCursor)
+    }
+
+    /// The newest turns of a task, or those before a cursor, each page oldest first.
+    pub async fn latest_of_task(&self, task: &str, before: Option<&str>, limit: usize) -> Result<Page, Error> {
+        turns::last_page(self.all_of_task(task).await?, before, limit).ok_or(Error::BadCursor)
+    }
+
+    async fn all_of_task(&self, task: &str) -> Result<Vec<Value>, Error> {
         self.caught_up().await;
         let dir = self.0.options.dir.dialogues();
         let shown = dir.display().to_string();
@@ -164,12 +187,12 @@ impl Handle {
         let lines: Result<std::io::Result<Vec<Value>>, _> =
             tokio::task::spawn_blocking(move || files::read(&dir, &name)).await;
         let lines = lines.map_err(|_| Error::Stopping)?.map_err(|cause| Error::Files { dir: shown, cause })?;
-        let all = turns::in_order(lines);
-        if let Some(run) = run.filter(|run| !all.iter().any(|turn| turn["runId"] == **run)) {
-            let short = |text: &str| text.chars().take(80).collect();
-            return Err(Error::OtherRun { run: short(run), task: short(task) });
-        }
-        turns::page(all, cursor, limit).ok_or(Error::BadCursor)
+        Ok(turns::in_order(lines))
+    }
+
+    /// Ids of tasks for which something was written, from now on.
+    pub fn news(&self) -> broadcast::Receiver<String> {
+        self.0.news.subscribe()
     }
 
     /// Waits until what has ended is written, for a while.

@@ -41,6 +41,7 @@ use query::Readers;
 use service::{Command, Service};
 
 pub use category::Override;
+pub use fold::thread_of;
 pub use fold::{Status, ThreadState};
 pub use index::IndexError;
 pub use live::Told;

@@ -38,7 +38,7 @@ pub use board::Placed;
 pub use machine::{Refused, Unblock};
 pub use milestones::ListError;
 pub use plans::PlanError;
-pub use tools::{TOOLS, ToolSpec};
+pub use tools::{By, TOOLS, ToolSpec};
 
 use machine::{Decided, Op};
 use store::{Cause, Parts, Shown, Store};

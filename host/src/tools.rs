@@ -65,12 +65,19 @@ pub struct Call {
     pub run: Option<InRun>,
     /// By which its answer is asked for again, where the caller has given one.
     pub key: Option<String>,
+    /// The person who makes it, by name, where it is not done in the agent's own.
+    pub person: Option<String>,
 }
 
 impl Call {
     /// A call that no run makes.
     pub fn of_caller(tool: impl Into<String>, args: Map<String, Value>, session: SessionKey) -> Self {
-        Self { tool: tool.into(), args, session, run: None, key: None }
+        Self { tool: tool.into(), args, session, run: None, key: None, person: None }
+    }
+
+    /// A call that a person makes.
+    pub fn by_person(self, name: impl Into<String>) -> Self {
+        Self { person: Some(name.into()), ..self }
     }
 
     pub fn with_key(self, key: Option<String>) -> Self {
@@ -335,7 +342,8 @@ impl Handle {
             move |explicit: Option<String>| -> Lineage { Sources { explicit, ..sources }.decide(|_| over, fresh) };
         // A completion has them in the task's progress and in its answer already.
         let notes = if tool == "task_complete" { Vec::new() } else { warnings.clone() };
-        let outcome = options.tasks.run_tool(session, tool, args, warnings, keep, lineage).await;
+        let who = tasks::By { session: session.clone(), person: call.person.clone() };
+        let outcome = options.tasks.run_tool(who, tool, args, warnings, keep, lineage).await;
         match outcome {
             Ok(mut answer) => {
                 if !notes.is_empty() {

@@ -6,7 +6,26 @@
   const body = document.body;
   const by = (id) => document.getElementById(id);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const announce = (text) => { by("announce").textContent = text; };
+  // What was done is said for a while where everybody sees it; whoever does not see is told by the live region.
+  const TOLD_MS = 5000;
+  let telling = 0;
+  const announce = (text) => {
+    by("announce").textContent = text;
+    const place = by("told");
+    place.textContent = text;
+    place.hidden = !text;
+    clearTimeout(telling);
+    telling = setTimeout(() => { place.hidden = true; }, TOLD_MS);
+  };
+  // Across the way to the next page.
+  const announceThere = (text) => { try { sessionStorage.setItem("told", text); } catch { /* the page itself shows what was done */ } };
+  const announceHere = () => {
+    try {
+      const text = sessionStorage.getItem("told");
+      sessionStorage.removeItem("told");
+      if (text) announce(text);
+    } catch { /* as above */ }
+  };
 
   // Times, in the reader's zone and language.
   const lang = document.documentElement.lang;
@@ -39,8 +58,16 @@
   };
   const holdsTyped = (node) => node.nodeType === 1 && [node, ...all("input, textarea", node)].some((one) => isField(one) && one.type !== "search" && isDirty(one));
 
-  // What is typed survives a reload.
-  const draftKey = (field) => field.id && "draft:" + location.pathname + "#" + field.id;
+  // What is typed survives a reload, and shows up nowhere else: a form is told from another by where it leads, by the session that it is about,
+  // and by what the address chooses among places of one path.
+  const CHOOSE = ["section", "dialog"];
+  const draftKey = (field) => {
+    if (!field.id || !field.form) return null;
+    const asked = new URLSearchParams(location.search);
+    const about = field.form.querySelector("input[name=session]")?.value || "";
+    const chosen = CHOOSE.map((name) => asked.get(name) || "").join("&");
+    return "draft:" + field.form.getAttribute("action") + "?" + about + "&" + chosen + "#" + field.id;
+  };
   const keepsDraft = (field) => isField(field) && field.form?.method === "post" && ["TEXTAREA", "INPUT"].includes(field.nodeName) && !["password", "checkbox", "file"].includes(field.type);
   const saveDraft = (field) => {
     const key = keepsDraft(field) && draftKey(field);
@@ -60,7 +87,8 @@
   };
   const dropDrafts = (form) => {
     for (const field of all("input, textarea", form)) {
-      try { sessionStorage.removeItem(draftKey(field)); } catch { return; }
+      const key = draftKey(field);
+      try { if (key) sessionStorage.removeItem(key); } catch { return; }
     }
   };
 
@@ -164,6 +192,7 @@
       const have = want.id && by(want.id);
       if (have) { morph(have, want); tellTimes(have); restoreDrafts(have); }
     }
+    closeIfOver();
     if (follow) scrollTo(0, document.documentElement.scrollHeight);
   };
 
@@ -184,7 +213,7 @@
     };
     socket.onmessage = (event) => {
       const told = JSON.parse(event.data);
-      if (told.say) saying(told.say);
+      if (told.say) told.say.forEach(saying);
       if (told.stale) markStale(told.stale);
       if (told.all) markStale(null);
     };
@@ -231,9 +260,12 @@
     for (const field of all("input:not([type=hidden]), textarea", form)) if (field.defaultValue) field.defaultValue = field.value;
     form.reset();
     for (const field of all("[data-fresh]", form)) field.value = crypto.randomUUID?.() || Date.now() + "-" + Math.random();
-    announce(told.said || body.dataset.saved);
+    const said = told.said || body.dataset.saved;
     const here = location.pathname + location.search;
-    if (told.next && told.next !== here) location.assign(told.next); else markStale(null);
+    if (told.next && told.next !== here) { announceThere(said); location.assign(told.next); return; }
+    announce(said);
+    if (told.note) say(form, told.note);
+    markStale(null);
   };
   document.addEventListener("submit", async (event) => {
     const form = event.target, button = event.submitter;
@@ -267,6 +299,9 @@
     dialog.showModal();
     dialog.addEventListener("close", () => location.replace(dialog.dataset.close));
   };
+
+  // What it asks about can be done no longer, and nothing was typed that would be lost.
+  const closeIfOver = () => { if (by("dialog")?.open && !by("ask").firstChild) by("dialog").close(); };
 
   // A menu closes when somebody goes on elsewhere.
   document.addEventListener("click", (event) => { for (const menu of all("details.look[open]")) if (!menu.contains(event.target)) menu.open = false; });
@@ -320,6 +355,7 @@
   tellTimes();
   restoreDrafts();
   openDialog();
+  announceHere();
   setInterval(tellTimes, 30000);
   // What waits for the index is asked for again, since no event says when it is done.
   setInterval(() => { if (document.querySelector("[data-again]")) markStale(null); }, 1000);

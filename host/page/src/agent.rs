@@ -11,15 +11,18 @@ use crate::views::{AgentDetail, Kept};
 pub fn agent(shell: &Shell, view: &AgentDetail) -> Page {
     let words = shell.words();
     let mine = format!("agent:{}", view.card.face.id);
-    let mut fragments = vec![Fragment::new("head", &[&mine, "agents", "tasks", "questions"], head(shell, view))];
-    if !view.questions.is_empty() {
-        let list = html! { h2 { (words.questions) } @for one in &view.questions { (question(shell, one)) } };
-        fragments.push(Fragment::new("questions", &["questions"], list));
-    }
-    fragments.push(Fragment::new("tasks", &["tasks"], tasks(shell, view)));
-    fragments.push(Fragment::new("kept", &[&mine], kept(shell, &view.kept)));
-    fragments.push(Fragment::new("jobs", &["jobs"], jobs(shell, view)));
-    fragments.push(Fragment::new("sessions", &[&mine], sessions(shell, view)));
+    // There also while nothing is asked, so that the next question shows up on an open page.
+    let asked = html! {
+        @if !view.questions.is_empty() { h2 { (words.questions) } @for one in &view.questions { (question(shell, one)) } }
+    };
+    let fragments = vec![
+        Fragment::new("head", &[&mine, "agents", "tasks", "questions"], head(shell, view)),
+        Fragment::new("questions", &["questions"], asked),
+        Fragment::new("tasks", &["tasks"], tasks(shell, view)),
+        Fragment::new("kept", &[&mine], kept(shell, &view.kept)),
+        Fragment::new("jobs", &["jobs"], jobs(shell, view)),
+        Fragment::new("sessions", &[&mine], sessions(shell, view)),
+    ];
     Page { nav: "overview", title: clip(&view.card.face.name, 60), fragments, dialog: None }
 }
 
@@ -62,8 +65,8 @@ fn kept(shell: &Shell, kept: &Kept) -> Markup {
         h2 { (words.continuation) }
         @if !kept.enabled { p.small { (words.continuation_off) } }
         dl.facts {
-            @if let Some((layer, at)) = &kept.next { dt { (words.next_look) } dd { (clip(layer, 40)) " · " (when(*at)) } }
-            @if let Some((action, reason, at)) = &kept.last { dt { (words.last_action) } dd dir="auto" { (clip(action, 60)) " · " (clip(reason, 200)) " · " (when(*at)) } }
+            @if let Some((layer, at)) = &kept.next { dt { (words.next_look) } dd { (clip(words.layer(layer), 60)) " · " (when(*at)) } }
+            @if let Some((action, reason, at)) = &kept.last { dt { (words.last_action) } dd dir="auto" { (clip(words.kept_action(action), 60)) " · " (clip(reason, 200)) " · " (when(*at)) } }
             @if let Some((count, max)) = kept.in_a_row { dt { (words.in_a_row) } dd { (count) "/" (max) } }
             @if let Some((count, max)) = kept.without_progress { dt { (words.without_progress) } dd { (count) "/" (max) } }
         }

@@ -45,6 +45,12 @@ fn stream(shell: &Shell, view: &Chat) -> Markup {
                 @if !view.is_latest { " " a.button href=(shell.with("before", "")) { (words.latest) } }
             }
         }
+        @if !view.open.is_empty() {
+            div.notice data-kind="stuck" {
+                p { (words.several_open) }
+                ul { @for (id, question) in &view.open { li dir="auto" { a href=(format!("/questions#q-{}", encode(id))) { (clip(&shell.named(question), 200)) } } } }
+            }
+        }
         @if view.bubbles.is_empty() && view.waiting.is_empty() && !view.running { (empty(words.chat_empty, None)) }
         ol.bubbles id="bubbles" {
             @for one in &view.bubbles { (bubble(shell, one)) }

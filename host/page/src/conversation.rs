@@ -19,17 +19,17 @@ pub fn conversation(shell: &Shell, view: &Conversation) -> Page {
     if let Some(reasons) = &view.why {
         fragments.insert(1, Fragment::new("why", &[&topic], why(shell, reasons)));
     }
-    Page { nav: "conversations", title: clip(&view.session.title, 160), fragments, dialog: None }
+    Page { nav: "conversations", title: clip(&shell.named(&view.session.title), 160), fragments, dialog: None }
 }
 
 fn head(shell: &Shell, view: &Conversation) -> Markup {
     let (words, one) = (shell.words(), &view.session);
     html! {
         p.small { a href="/conversations?category=all" { "← " (words.back_to_list) } }
-        h1 dir="auto" { (clip(&one.title, 160)) }
+        h1 dir="auto" { (clip(&shell.named(&one.title), 160)) }
         (session(shell, &view.categories, one, false))
         @if !view.tasks.is_empty() {
-            p.small { (words.tasks_of_session) ": " @for (id, title) in view.tasks.iter().take(8) { a href=(task_path(id)) { bdi { (clip(title, 80)) } } " " } }
+            p.small { (words.tasks_of_session) ": " @for (id, title) in view.tasks.iter().take(8) { a href=(task_path(id)) { bdi { (clip(&shell.named(title), 80)) } } " " } }
         }
         p.small.links {
             a href=(format!("/events?session={}", encode(&one.id))) { (words.events_of_session) } " "
@@ -68,7 +68,7 @@ fn threads(shell: &Shell, view: &Conversation) -> Markup {
                             @for who in one.participants.iter().take(6) { (face(who)) " " }
                             span.small { (words.messages) " " (one.messages) " · " (when(one.at)) }
                         }
-                        @if let Some(last) = &one.last { p.small dir="auto" { (clip(last, 160)) } }
+                        @if let Some(last) = &one.last { p.small dir="auto" { (clip(&shell.named(last), 160)) } }
                     }
                 }
             }

@@ -7,6 +7,9 @@ use crate::parts::{badge, clip, empty, encode, face, indexed};
 use crate::time::when;
 use crate::views::{CategoryBadge, Conversations, Listed, SessionCard, SessionsFilter};
 
+/// The key of what nobody has put into a category, in addresses and as a group.
+pub const UNCATEGORISED: &str = "unknown";
+
 pub fn conversations(shell: &Shell, view: &Conversations) -> Page {
     let words = shell.words();
     let fragments = vec![
@@ -26,6 +29,11 @@ fn badges(shell: &Shell, view: &Conversations) -> Markup {
             @for one in &view.categories {
                 a.category href=(format!("/conversations?category={}", encode(&one.key))) aria-current=[here(&one.key)] {
                     (shell.lang.pick(&one.ko, &one.en)) " " span.small { (one.sessions) }
+                }
+            }
+            @if view.uncategorised > 0 {
+                a.category href=(format!("/conversations?category={UNCATEGORISED}")) aria-current=[here(UNCATEGORISED)] {
+                    (words.uncategorised) " " span.small { (view.uncategorised) }
                 }
             }
             a.category href="/conversations?category=all" aria-current=[here("all")] { (words.all) " " span.small { (view.all) } }
@@ -117,6 +125,9 @@ fn order(shell: &Shell, filter: &SessionsFilter) -> Markup {
 }
 
 fn name_of<'a>(shell: &Shell, categories: &'a [CategoryBadge], key: &'a str) -> &'a str {
+    if key == UNCATEGORISED {
+        return shell.words().uncategorised;
+    }
     let known = categories.iter().find(|known| known.key == key);
     known.map_or(key, |known| shell.lang.pick(&known.ko, &known.en))
 }
@@ -125,7 +136,7 @@ fn name_of<'a>(shell: &Shell, categories: &'a [CategoryBadge], key: &'a str) -> 
 pub(crate) fn session(shell: &Shell, categories: &[CategoryBadge], one: &SessionCard, linked: bool) -> Markup {
     let words = shell.words();
     html! {
-        @if linked { a.title href=(format!("/conversations/{}", encode(&one.id))) dir="auto" { (clip(&one.title, 160)) } }
+        @if linked { a.title href=(format!("/conversations/{}", encode(&one.id))) dir="auto" { (clip(&shell.named(&one.title), 160)) } }
         div.head {
             (session_badge(shell, &one.status))
             (category_badge(shell, categories, one))
@@ -139,7 +150,7 @@ pub(crate) fn session(shell: &Shell, categories: &[CategoryBadge], one: &Session
             @if one.participants.len() > 6 { " +" (one.participants.len() - 6) }
             " · " (words.messages) " " (one.messages) " · " (when(one.activity))
         }
-        @for passage in &one.passages { blockquote.small dir="auto" { (clip(passage, 200)) } }
+        @for passage in &one.passages { blockquote.small dir="auto" { (clip(&shell.named(passage), 200)) } }
     }
 }
 

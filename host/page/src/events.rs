@@ -41,17 +41,20 @@ fn head(shell: &Shell, view: &Events) -> Markup {
     let EventsFilter { role, kind, session, task, job, tree, .. } = &view.filter;
     let is_narrow = kind.is_some() || session.is_some() || task.is_some() || job.is_some();
     let plain = |name: &str, value: &str| shell.with_all(&[("cursor", ""), (name, value)]);
+    // A tree has no roles: to choose one is to leave it.
+    let of_role = |role: &str| shell.with_all(&[("cursor", ""), ("tree", ""), ("role", role)]);
+    let tree_path = shell.with_all(&[("cursor", ""), ("role", ""), ("tree", if *tree { "" } else { "1" })]);
     html! {
         h1 { (words.events) }
         @if let Some((id, title)) = &view.session {
-            p { (words.of_session) " " a href=(format!("/conversations/{}", encode(id))) dir="auto" { (clip(title, 120)) } " " a href=(plain("session", "")) { (words.clear) } }
+            p { (words.of_session) " " a href=(format!("/conversations/{}", encode(id))) dir="auto" { (clip(&shell.named(title), 120)) } " " a href=(plain("session", "")) { (words.clear) } }
         }
         nav.tabs aria-label=(words.role_of_event) {
-            a href=(plain("role", "")) aria-current=[(role.is_none() && !tree).then_some("page")] { (words.all) }
+            a href=(of_role("")) aria-current=[(role.is_none() && !tree).then_some("page")] { (words.all) }
             @for one in ROLES {
-                a href=(plain("role", one)) aria-current=[(role.as_deref() == Some(one) && !tree).then_some("page")] { (role_word(words, one)) }
+                a href=(of_role(one)) aria-current=[(role.as_deref() == Some(one) && !tree).then_some("page")] { (role_word(words, one)) }
             }
-            a href=(plain("tree", if *tree { "" } else { "1" })) aria-current=[tree.then_some("page")] { (words.as_tree) }
+            a href=(tree_path) aria-current=[tree.then_some("page")] { (words.as_tree) }
         }
         form.filters method="get" action="/events" role="search" aria-label=(words.filters) {
             @if let Some(role) = role { input type="hidden" name="role" value=(role); }
@@ -126,7 +129,7 @@ fn line(shell: &Shell, one: &EventLine) -> Markup {
                 span.small { (when(one.at)) }
                 @if let Some(left) = one.steps_left { span.small { (words.steps_left) " " (left) } }
             }
-            @if !one.said.is_empty() { p.small dir="auto" { (clip(&one.said, 300)) } }
+            @if !one.said.is_empty() { p.small dir="auto" { (clip(&shell.named(&one.said), 300)) } }
             p.small.links {
                 @if let Some(task) = &one.task { a href=(task_path(task)) { (words.for_task) } " " }
                 @if let Some(session) = &one.session { a href=(shell.with("session", session)) { (words.work_session) } " " }
@@ -155,7 +158,7 @@ fn branch(shell: &Shell, one: &Branch) -> Markup {
                     (thread_badge(shell, &one.state))
                     span.small { (words.messages) " " (one.messages) " · " (when(one.at)) }
                 }
-                @if !one.said.is_empty() { p.small dir="auto" { (clip(&one.said, 200)) } }
+                @if !one.said.is_empty() { p.small dir="auto" { (clip(&shell.named(&one.said), 200)) } }
             }
             @if !one.branches.is_empty() { ul { @for inner in &one.branches { (branch(shell, inner)) } } }
         }

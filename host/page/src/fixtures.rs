@@ -174,6 +174,7 @@ pub(crate) fn task_of(text: &str) -> TaskDetail {
         blocked: Some(Blocker { reason: text.into(), kind: "input".into(), ..Blocker::default() }),
         created: "2026-11-16T09:00:00.000Z".into(),
         created_by: Some("ruda".into()),
+        depends_on: vec![("task_0".into(), text.into()), ("task_00".into(), String::new())],
         work_session: Some("ws_1".into()),
         question: Some(question("q1", text)),
         ..TaskDetail::default()
@@ -236,6 +237,7 @@ pub(crate) fn conversations_of(text: &str) -> Conversations {
             ..SessionsFilter::default()
         },
         categories: categories(),
+        uncategorised: 2,
         all: 9,
         agents: vec![face("ruda"), face("eden")],
         sessions: Indexed::Ready(Listed::Latest(vec![
@@ -278,6 +280,7 @@ pub(crate) fn chat_of(text: &str) -> Chat {
         is_latest: true,
         running: true,
         waiting: vec![text.into()],
+        open: vec![("q1".into(), text.into()), ("q2".into(), text.into())],
         key: "k1".into(),
     }
 }
@@ -288,8 +291,8 @@ pub(crate) fn agent_of(text: &str) -> AgentDetail {
         tokens_today: 12_345,
         kept: Kept {
             enabled: true,
-            next: Some(("self_driving".into(), NOW)),
-            last: Some(("continue".into(), text.into(), NOW)),
+            next: Some(("self-driving".into(), NOW)),
+            last: Some(("sent".into(), text.into(), NOW)),
             in_a_row: Some((2, 20)),
             without_progress: Some((1, 30)),
         },
@@ -304,7 +307,7 @@ pub(crate) fn agent_of(text: &str) -> AgentDetail {
 
 /// Every view, filled with a text.
 pub(crate) fn every(shell: &Shell, text: &str) -> Vec<(&'static str, Page)> {
-    let turns = TaskTab::Conversation { turns: bubbles(text), total: 4, next: None, later: true };
+    let turns = TaskTab::Conversation { turns: bubbles(text), total: 4, older: Some("1.1.1.r".into()), later: true };
     let row = EventRow {
         kind: "human_query.requested".into(),
         agent: "ruda".into(),

@@ -103,7 +103,7 @@ pub fn job(shell: &Shell, view: &JobDetail) -> Page {
         p.small { a href="/jobs" { "← " (words.back_to_list) } }
         h1 { (words.job) @if !view.card.label.is_empty() { " · " bdi { (clip(&view.card.label, 100)) } } }
         (card(shell, &view.card, false))
-        dl.facts { dt { (words.phase) } dd { (clip(&view.card.phase, 40)) } dt { "id" } dd { code { (clip(&view.card.row.id, 80)) } } }
+        dl.facts { dt { (words.phase) } dd { (clip(words.job_phase(&view.card.phase), 60)) } dt { "id" } dd { code { (clip(&view.card.row.id, 80)) } } }
     };
     let message = html! {
         h2 { (words.message) }
@@ -125,7 +125,7 @@ fn turn(shell: &Shell, one: &TurnRow) -> Markup {
     html! {
         li.row data-key=(format!("t-{}", one.turn)) {
             div.head {
-                strong { (words.turn) " " (one.turn) } (agent_link(&one.who)) code { (clip(&one.state, 40)) }
+                strong { (words.turn) " " (one.turn) } (agent_link(&one.who)) span.tag { (clip(words.turn_state(&one.state), 60)) }
                 @if let Some(at) = one.at { span.small { (when(at)) } }
                 @if one.tries > 0 { span.small { (words.tries) " " (one.tries + 1) } }
             }

@@ -3,6 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 
 use crate::assets::{SCRIPT, STYLE};
+use crate::markdown::named;
 use crate::parts::encode;
 use crate::words::{Lang, Words};
 
@@ -77,6 +78,11 @@ impl Shell {
     pub(crate) fn name_of(&self, id: &str) -> String {
         let known = self.names.iter().find(|(number, _)| number == id);
         known.map_or_else(|| self.words().member.to_owned(), |(_, name)| name.clone())
+    }
+
+    /// A line of text with names for those whom it mentions.
+    pub(crate) fn named(&self, line: &str) -> String {
+        named(line, &|id| self.name_of(id))
     }
 
     /// The field of a form that says where it stands.
@@ -160,8 +166,9 @@ impl Page {
                         @for fragment in &self.fragments { (fragment.shown()) }
                     }
                     @if let Some((close, dialog)) = &self.dialog {
-                        dialog id="dialog" open data-close=(close) aria-labelledby="dialog-title" { (dialog) }
+                        dialog id="dialog" open data-close=(close) aria-labelledby="dialog-title" { (asked(Some(dialog))) }
                     }
+                    div.notice id="told" data-kind="good" aria-hidden="true" hidden {}
                     div id="announce" class="unseen" role="status" aria-live="polite" {}
                 }
             }
@@ -178,8 +185,18 @@ impl Page {
         for fragment in self.fragments.iter().filter(|fragment| ids.contains(&fragment.id)) {
             text.push_str(&fragment.shown().into_string());
         }
+        if ids.contains(&ASK) {
+            text.push_str(&asked(self.dialog.as_ref().map(|(_, dialog)| dialog)).into_string());
+        }
         text
     }
+}
+
+/// What a dialog holds is fetched again like a fragment when something was refused; it is empty where there is nothing left to ask.
+const ASK: &str = "ask";
+
+fn asked(dialog: Option<&Markup>) -> Markup {
+    html! { section id=(ASK) data-live="" { @if let Some(dialog) = dialog { (dialog) } } }
 }
 
 fn count(shell: &Shell) -> Markup {

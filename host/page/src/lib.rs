@@ -40,7 +40,7 @@ pub use canvas::canvas;
 pub use channels::channels;
 pub use chat::chat;
 pub use conversation::conversation;
-pub use conversations::conversations;
+pub use conversations::{UNCATEGORISED, conversations};
 pub use events::events;
 pub use jobs::{job, jobs};
 pub use layout::{Fragment, Notice, Page, Shell, Theme, Who};

@@ -149,8 +149,18 @@ fn escape(text: &str, html: &mut String) {
     }
 }
 
-/// Mentions of Discord as names: `<@123>`, `<@!123>` of people, `<@&123>` of roles, `<#123>` of channels.
+/// A line that is no markdown, with mentions as names.
+pub(crate) fn named(line: &str, name_of: &dyn Fn(&str) -> String) -> String {
+    replaced(line, name_of)
+}
+
+/// A text that is read as markdown, with mentions as names.
 fn mentions(text: &str, name_of: &dyn Fn(&str) -> String) -> String {
+    replaced(text, &|id| plain(&name_of(id)))
+}
+
+/// Mentions of Discord as names: `<@123>`, `<@!123>` of people, `<@&123>` of roles, `<#123>` of channels.
+fn replaced(text: &str, name_of: &dyn Fn(&str) -> String) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('<') {
@@ -159,7 +169,7 @@ fn mentions(text: &str, name_of: &dyn Fn(&str) -> String) -> String {
         match mention(rest) {
             Some((mark, id, length)) => {
                 shown.push(mark);
-                shown.push_str(&plain(&name_of(id)));
+                shown.push_str(&name_of(id));
                 rest = &rest[length..];
             }
             None => {

@@ -87,7 +87,8 @@ pub(crate) fn card(shell: &Shell, agent: &AgentCard) -> Markup {
             Some(task) => {
                 a.title href=(task_path(&task.id)) dir="auto" { (shown_title(shell, task)) }
                 @if let Some(steps) = task.steps { (steps_bar(shell, steps)) }
-                @if let Some(step) = &task.step { p.step dir="auto" { span.mark aria-hidden="true" { "▸" } (clip(step, 120)) } }
+                @if let Some(reason) = &task.blocked { p.small dir="auto" { span.mark aria-hidden="true" { "■" } " " (clip(&shell.named(reason), 160)) } }
+                @else if let Some(step) = &task.step { p.step dir="auto" { span.mark aria-hidden="true" { "▸" } (clip(step, 120)) } }
             },
             None => p.small { (words.no_task) },
         }

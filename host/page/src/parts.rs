@@ -5,7 +5,9 @@ use maud::{Markup, html};
 use crate::layout::Shell;
 use crate::markdown::{markdown, plain_line};
 use crate::time::{when, written};
-use crate::views::{AgentState, Bubble, Face, Indexed, JobRow, QuestionCard, QuestionState, Side, Steps, TaskCard};
+use crate::views::{
+    AgentState, Bubble, Face, Indexed, JobRow, QuestionCard, QuestionState, Rest, Side, Steps, TaskCard,
+};
 
 const TITLE_BYTES: usize = 160;
 
@@ -129,7 +131,7 @@ pub(crate) fn task_line(shell: &Shell, card: &TaskCard) -> Markup {
 
 /// A task's title; never its raw id.
 pub(crate) fn shown_title(shell: &Shell, card: &TaskCard) -> String {
-    if card.title.trim().is_empty() { format!("({})", shell.words().for_task) } else { card.title.clone() }
+    if card.title.trim().is_empty() { format!("({})", shell.words().for_task) } else { shell.named(&card.title) }
 }
 
 /// What there is to see when there is nothing.
@@ -255,10 +257,14 @@ pub(crate) fn bubble(shell: &Shell, one: &Bubble) -> Markup {
                 @if let Some(to) = &one.to { span.small { " → " bdi { (clip(to, 60)) } } }
                 " " span.small { (when(one.at)) }
             }
-            @if one.failed { p.notice data-kind="bad" { (badge("bad", "✕", words.it_was_blocked)) } }
+            @if let Some(tool) = &one.failed_tool { p.notice data-kind="bad" { (badge("bad", "✕", words.tool_failed)) " " code { (clip(tool, 60)) } } }
+            @else if one.failed { p.notice data-kind="bad" { (badge("bad", "✕", words.it_was_blocked)) } }
             @if !one.text.is_empty() { div.text dir="auto" { (markdown(&one.text, &|id| shell.name_of(id))) } }
-            @if one.cut > 0 {
-                p.small { (words.cut) " (" (one.cut) " B) " a href=(shell.with("full", &one.id)) { (words.show_whole) } }
+            @match one.rest {
+                Rest::Here if one.cut == 0 => {},
+                Rest::Here => p.small { (words.cut) " (" (one.cut) " B) " a href=(shell.with("full", &one.id)) { (words.show_whole) } },
+                Rest::InTranscript => p.small { (words.cut) " " a href=(shell.with("full", &one.id)) { (words.show_whole) } },
+                Rest::Gone => p.small { (words.rest_gone) },
             }
             @if !one.tools.is_empty() {
                 p.tools.small { (words.tool_calls) ": " @for tool in &one.tools { code { (clip(tool, 60)) } " " } }

@@ -25,9 +25,9 @@ pub fn task(shell: &Shell, view: &TaskDetail, tab: &TaskTab, dialog: Option<Task
             fragments.push(Fragment::new("about", &topics, about(shell, view)));
             fragments.push(Fragment::new("timeline", &topics, task_tabs::timeline(shell, view)));
         }
-        TaskTab::Conversation { turns, total, next, later } => {
-            let talk =
-                task_tabs::conversation(shell, view, turns, *total, task_tabs::pages(shell, next.as_deref(), *later));
+        TaskTab::Conversation { turns, total, older, later } => {
+            let pages = task_tabs::pages(shell, older.as_deref().map(|older| (older, shell.words().older)), *later);
+            let talk = task_tabs::conversation(shell, view, turns, *total, pages);
             fragments.push(Fragment::new("talk", &topics, talk));
         }
         TaskTab::Why(why) => fragments.push(Fragment::new("why", &topics, crate::why::why(shell, why))),
@@ -81,10 +81,10 @@ fn blocker(shell: &Shell, blocked: &Blocker) -> Markup {
         div.notice data-kind="stuck" dir="auto" {
             (badge("stuck", "■", words.blocked)) " " (clip(&blocked.reason, 600))
             p.small {
-                (clip(&blocked.kind, 40))
+                (clip(words.blocker_kind(&blocked.kind), 60))
                 @if !blocked.unblocked_by.is_empty() { " · → " bdi { (clip(&blocked.unblocked_by.join(", "), 200)) } }
                 @if !blocked.action.is_empty() { " · " bdi { (clip(&blocked.action, 200)) } }
-                @if !blocked.escalation.is_empty() && blocked.escalation != "none" { " · " (clip(&blocked.escalation, 40)) }
+                @if !blocked.escalation.is_empty() && blocked.escalation != "none" { " · " (clip(words.escalation(&blocked.escalation), 60)) }
             }
         }
     }
@@ -195,7 +195,7 @@ fn about(shell: &Shell, view: &TaskDetail) -> Markup {
             @if let Some(due) = &view.due { dt { (words.due) } dd { (moment(due)) } }
             @if !view.depends_on.is_empty() {
                 dt { (words.depends_on) }
-                dd { @for id in view.depends_on.iter().take(20) { a href=(task_path(id)) { (clip(id, 60)) } " " } }
+                dd { @for (at, (id, title)) in view.depends_on.iter().take(20).enumerate() { @if at > 0 { " · " } a href=(task_path(id)) dir="auto" { (named_task(shell, title)) } } }
             }
             @if let Some(session) = &view.work_session {
                 dt { (words.work_session) }
@@ -203,6 +203,11 @@ fn about(shell: &Shell, view: &TaskDetail) -> Markup {
             }
         }
     }
+}
+
+/// Another task by its title; never by its raw id.
+fn named_task(shell: &Shell, title: &str) -> String {
+    if title.is_empty() { format!("({})", shell.words().for_task) } else { clip(&shell.named(title), 100) }
 }
 
 fn ask(shell: &Shell, view: &TaskDetail, dialog: TaskDialog) -> Markup {

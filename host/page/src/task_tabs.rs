@@ -32,9 +32,9 @@ pub(crate) fn conversation(shell: &Shell, view: &TaskDetail, turns: &[Bubble], t
     let words = shell.words();
     html! {
         h2 { (words.conversation) " " span.small { (total) } }
+        (pages)
         @if turns.is_empty() { (empty(words.no_turns, None)) }
         ol.bubbles { @for one in turns { (bubble(shell, &once(view, one))) } }
-        (pages)
     }
 }
 
@@ -56,23 +56,23 @@ pub(crate) fn events(shell: &Shell, events: &Indexed<Vec<EventRow>>, next: Optio
                     li.row data-human[row.human] {
                         @if row.human { (badge("asks", "?", words.questions)) " " }
                         code { (clip(&row.kind, 60)) } " " bdi { (clip(&row.agent, 60)) } " " span.small { (when(row.at)) }
-                        @if !row.said.is_empty() { p.small dir="auto" { (clip(&row.said, 300)) } }
+                        @if !row.said.is_empty() { p.small dir="auto" { (clip(&shell.named(&row.said), 300)) } }
                     }
                 }
             }
         }))
-        (pages(shell, next, later))
+        (pages(shell, next.map(|next| (next, words.more)), later))
     }
 }
 
 /// The ways on and back in a long list.
-pub(crate) fn pages(shell: &Shell, next: Option<&str>, later: bool) -> Markup {
+pub(crate) fn pages(shell: &Shell, next: Option<(&str, &str)>, later: bool) -> Markup {
     let words = shell.words();
     html! {
         @if next.is_some() || later {
             p.pages {
                 @if later { a.button href=(shell.with("cursor", "")) { (words.latest) } }
-                @if let Some(next) = next { " " a.button href=(shell.with("cursor", next)) { (words.more) } }
+                @if let Some((next, word)) = next { " " a.button href=(shell.with("cursor", next)) { (word) } }
             }
         }
     }

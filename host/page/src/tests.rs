@@ -133,3 +133,82 @@ fn pages_to_look_at() {
     }
     std::fs::write(folder.join("style.css"), STYLE.text).expect("written");
 }
+
+/// Words that records have and people do not say.
+const OF_MACHINES: [&str; 36] = [
+    "input", "dependency", "external", "error", "limit", "other", "requested", "escalated", "none", "send", "wait", "pingpong", "announce",
+    "waiting", "stored", "delivered", "answered", "failed", "self-driving", "event-based", "polling", "backlog", "zombie", "unblock", "sent",
+    "skip", "backoff", "stopped", "pending", "in_progress", "blocked", "completed", "cancelled", "active", "RUNNING", "[outcome]",
+];
+
+/// What a page says to people: no marks, no code.
+fn spoken(html: &str) -> String {
+    let mut text = String::new();
+    for part in html.split("<code>").enumerate() {
+        let shown = if part.0 == 0 { part.1 } else { part.1.split_once("</code>").map_or("", |(_, rest)| rest) };
+        for piece in shown.split('<') {
+            text.push_str(piece.split_once('>').map_or(piece, |(_, words)| words));
+            text.push(' ');
+        }
+    }
+    text
+}
+
+fn assert_no_word_of_machines(name: &str, html: &str) {
+    let text = spoken(html);
+    let words: Vec<&str> = text.split([' ', '\n', '·', ':', '(', ')', ',']).collect();
+    let found: Vec<&&str> = OF_MACHINES.iter().filter(|word| words.contains(word)).collect();
+    assert!(found.is_empty(), "{name} has {found:?}");
+}
+
+#[test]
+fn a_korean_page_has_no_words_of_machines() {
+    let shell = shell(Lang::Ko, "/");
+    let of_operators = ["plugins", "slot", "slot-tried", "settings", "milestones", "todos", "workspace", "channels"];
+    for (name, page) in every(&shell, "배포를 준비합니다") {
+        if !of_operators.iter().any(|other| name.starts_with(other)) {
+            assert_no_word_of_machines(name, &page.whole(&shell));
+        }
+    }
+    for kind in ["input", "dependency", "external", "error", "limit", "other"] {
+        for escalation in ["none", "requested", "escalated", "failed"] {
+            let blocker = Blocker { kind: kind.into(), escalation: escalation.into(), ..Blocker::default() };
+            let view = TaskDetail { blocked: Some(blocker), question: None, ..fixtures::task_of("배포") };
+            assert_no_word_of_machines("task", &task(&shell, &view, &TaskTab::Details, None).whole(&shell));
+        }
+    }
+    for (layer, action) in [("event-based", "skip"), ("polling", "backoff"), ("backlog", "failed"), ("zombie", "stopped")] {
+        let mut view = fixtures::agent_of("배포");
+        (view.kept.next, view.kept.last) = (Some((layer.into(), 1)), Some((action.into(), "이유".into(), 1)));
+        assert_no_word_of_machines("agent", &agent(&shell, &view).whole(&shell));
+    }
+    let words = shell.words();
+    for (word, shown) in [("send", words.job_phase("send")), ("wait", words.job_phase("wait")), ("stored", words.turn_state("stored"))] {
+        assert_ne!(word, shown);
+    }
+}
+
+#[test]
+fn a_question_shows_up_on_the_page_of_an_agent_that_had_none() {
+    let shell = shell(Lang::En, "/agents/eden");
+    let mut view = fixtures::agent_of("text");
+    let asked = std::mem::take(&mut view.questions);
+    let before = agent(&shell, &view).whole(&shell);
+    assert!(before.contains("<section id=\"questions\" data-live=\"questions\"></section>"), "it hears of news");
+    view.questions = asked;
+    assert!(agent(&shell, &view).some(&shell, &["questions"]).contains("textarea id=\"answer-q1\""));
+}
+
+#[test]
+fn a_dialog_is_fetched_again_and_is_empty_when_there_is_nothing_left_to_ask() {
+    let shell = shell(Lang::En, "/tasks/task_1?dialog=cancel");
+    let shown = |status: &str, is_over: bool| {
+        let mut view = fixtures::task_of("text");
+        (view.card.status, view.is_over) = (status.into(), is_over);
+        task(&shell, &view, &TaskTab::Details, Some(TaskDialog::Cancel))
+    };
+    let (open, over) = (shown("blocked", false), shown("cancelled", true));
+    let asked = open.some(&shell, &["ask"]);
+    assert!(asked.contains("name=\"seen\" value=\"blocked\"") && open.whole(&shell).contains(&asked), "{asked}");
+    assert_eq!(over.some(&shell, &["ask"]), "<section id=\"ask\" data-live=\"\"></section>");
+}

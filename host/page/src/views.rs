@@ -213,7 +213,8 @@ pub struct TaskDetail {
     pub created: String,
     pub created_by: Option<String>,
     pub due: Option<String>,
-    pub depends_on: Vec<String>,
+    /// Ids of those that come first, with their titles as far as these are known.
+    pub depends_on: Vec<(String, String)>,
     pub work_session: Option<String>,
     pub problem: Option<String>,
     pub question: Option<QuestionCard>,
@@ -233,7 +234,8 @@ pub struct Blocker {
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskTab {
     Details,
-    Conversation { turns: Vec<Bubble>, total: usize, next: Option<String>, later: bool },
+    /// `older` is where those before begin, `later` whether these are not the newest.
+    Conversation { turns: Vec<Bubble>, total: usize, older: Option<String>, later: bool },
     Events { events: Indexed<Vec<EventRow>>, next: Option<String>, later: bool },
     Why(Indexed<Why>),
 }
@@ -295,7 +297,21 @@ pub struct Bubble {
     /// The tools that were used, by name.
     pub tools: Vec<String>,
     pub failed: bool,
+    /// The tool that failed, where it was one.
+    pub failed_tool: Option<String>,
     pub question: Option<QuestionCard>,
+    /// Where that is which an event has no room for.
+    pub rest: Rest,
+}
+
+/// Where the rest of a text is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rest {
+    /// With its beginning.
+    #[default]
+    Here,
+    InTranscript,
+    Gone,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -342,6 +358,8 @@ pub struct SessionsFilter {
 pub struct Conversations {
     pub filter: SessionsFilter,
     pub categories: Vec<CategoryBadge>,
+    /// Work sessions that nobody has put into one.
+    pub uncategorised: u64,
     pub all: u64,
     pub agents: Vec<Face>,
     pub sessions: Indexed<Listed>,
@@ -397,6 +415,8 @@ pub struct Chat {
     pub running: bool,
     /// Texts that wait for their turn.
     pub waiting: Vec<String>,
+    /// Questions of this chat, where there are several: a message answers none of them.
+    pub open: Vec<(String, String)>,
     /// By which a message that is sent twice is taken once.
     pub key: String,
 }

@@ -90,7 +90,8 @@ words! {
     expired: "로그인이 만료되었습니다. 다른 탭에서 다시 로그인하면 입력한 내용은 그대로 남습니다.", "Your sign-in has expired. Sign in again in another tab; what you typed stays here.";
     not_sent: "보내지 못했습니다. 연결을 확인하고 다시 시도하세요. 입력한 내용은 그대로 있습니다.", "Not sent. Check the connection and try again; what you typed is still here.";
     gone: "그사이 다른 곳에서 처리되었습니다. 입력한 내용은 여기에 남겨 둡니다.", "Somebody else was quicker and this is settled. What you typed is kept here.";
-    saved: "저장했습니다", "Saved";
+    saved: "반영했습니다", "Done";
+    sent: "보냈습니다", "Sent";
     token: "토큰", "Token";
     token_help: "`chela token` 명령이 토큰을 출력합니다.", "`chela token` prints it.";
     token_wrong: "토큰이 맞지 않습니다. `chela token`이 출력하는 값을 넣으세요.", "Wrong token. `chela token` prints the right one.";
@@ -190,7 +191,6 @@ words! {
     newer: "다음 것 보기", "Newer";
     latest: "최신으로", "Latest";
     no_messages: "아직 주고받은 말이 없습니다.", "Nothing has been said yet.";
-    not_delivered: "전달되지 못한 메시지", "A message came to nothing";
     it_was_blocked: "상대가 답하지 못했습니다", "The other side could not answer";
     events_of_session: "이 세션의 이벤트", "Events of this session";
     tasks_of_session: "이 세션의 작업", "Tasks of this session";
@@ -239,7 +239,23 @@ words! {
     force_complete: "열린 단계가 있어도 완료", "Complete although steps are open";
     move_to: "옮기기", "Move";
     never_mind: "그만두기", "Never mind";
-    changed_meanwhile: "그사이 이 작업의 상태가 바뀌었습니다. 지금 상태를 보고 다시 하세요.", "This task has changed since you looked. See how it stands now, and try again.";
+    changed_meanwhile: "그사이 내용이 바뀌었습니다. 지금 상태를 보고 다시 하세요.", "This has changed since you looked. See how it stands now, and try again.";
+    cannot_now: "지금 상태에서는 할 수 없습니다.", "That cannot be done as things stand.";
+    not_taken: "입력을 받아들일 수 없습니다.", "What was given cannot be taken.";
+    try_later: "지금은 처리할 수 없습니다. 잠시 뒤에 다시 시도하세요.", "This cannot be done just now. Try again in a moment.";
+    too_often: "요청이 너무 많습니다. 잠시 뒤에 다시 시도하세요.", "Too many requests. Wait a moment and try again.";
+    too_long: "내용이 너무 깁니다.", "That is too long.";
+    broken_off: "내용이 끝까지 도착하지 않았습니다. 다시 보내세요.", "It did not arrive whole. Send it again.";
+    wrong_place: "이 주소의 페이지에서는 바꿀 수 없습니다.", "Pages of this address may change nothing here.";
+    blocked_input: "사람의 답을 기다림", "Waits for a person's answer";
+    blocked_dependency: "다른 작업을 기다림", "Waits for another task";
+    blocked_external: "바깥 사정", "Something outside";
+    blocked_error: "오류", "An error";
+    blocked_limit: "한도에 이름", "A limit was reached";
+    blocked_other: "그 밖의 이유", "Another reason";
+    help_requested: "도움을 요청함", "Help was asked for";
+    help_escalated: "오케스트레이터에게 알림", "The orchestrator was told";
+    help_failed: "도움을 얻지 못함", "No help came";
     task_over: "끝난 작업입니다.", "This task is over.";
     unreadable: "작업 파일을 읽을 수 없습니다", "The task's file cannot be read";
     message: "메시지", "Message";
@@ -248,6 +264,7 @@ words! {
     thinking: "답하는 중…", "Answering…";
     waiting_messages: "순서를 기다리는 메시지", "Messages that wait";
     chat_with: "대화 상대", "Chat with";
+    several_open: "열린 질문이 여럿이라 이 메시지를 답으로 받지 않았습니다. 질문마다 따로 답하세요.", "Several questions are open, so a message here is not taken for an answer. Answer each in its own place.";
     chat_empty: "아직 대화가 없습니다. 할 일을 적어 보내 보세요.", "No conversation yet. Say what is to be done.";
     nobody_to_chat: "대화할 수 있는 에이전트가 없습니다.", "There is nobody to talk to.";
     you: "사람", "Person";
@@ -259,6 +276,7 @@ words! {
     began_anew: "새로 시작했습니다", "Began anew";
     cut: "글이 길어 잘랐습니다", "Cut, since it is long";
     show_whole: "전부 보기", "Show all of it";
+    rest_gone: "뒷부분은 더 이상 남아 있지 않습니다", "The rest is no longer kept";
     member: "구성원", "member";
     sessions: "세션", "Sessions";
     jobs: "위임", "Jobs";
@@ -271,6 +289,17 @@ words! {
     in_a_row: "연속", "In a row";
     without_progress: "진전 없이", "Without progress";
     continuation_off: "꺼져 있음", "Off";
+    layer_driving: "스스로 이어 하기", "Self-driving";
+    layer_events: "멈춤을 알아차림", "Noticed that it stopped";
+    layer_polling: "정기 확인", "Regular look";
+    layer_backlog: "백로그에서 다음 작업", "The next of the backlog";
+    layer_zombie: "방치된 작업 확인", "A task left alone";
+    layer_unblock: "막힘 풀기", "Getting it unblocked";
+    action_sent: "이어 하라고 보냄", "Told to go on";
+    action_skip: "건너뜀", "Passed over";
+    action_backoff: "미룸", "Put off";
+    action_failed: "실패", "Failed";
+    action_stopped: "멈춤", "Stopped";
     not_found: "찾을 수 없습니다", "Not found";
     not_found_help: "주소가 틀렸거나, 이미 없어진 것입니다.", "The address is wrong, or it is gone.";
     went_wrong: "보여 주지 못했습니다", "This could not be shown";
@@ -278,7 +307,7 @@ words! {
     you_typed: "입력한 내용", "What you typed";
     go_back: "돌아가기", "Go back";
     to_overview: "개요로", "To the overview";
-    read_only: "이 토큰은 읽기만 할 수 있습니다.", "This token may only look.";
+    not_permitted: "이 토큰으로는 할 수 없습니다.", "This token may not do that.";
     from_to: "에서", "to";
     turn: "차례", "Turn";
     error: "오류", "Error";
@@ -340,6 +369,16 @@ words! {
     cancel_job: "위임 취소", "Cancel the job";
     retry_job: "다시 시도", "Try again";
     phase: "국면", "Phase";
+    phase_send: "보내는 중", "Being sent";
+    phase_wait: "첫 답을 기다림", "Waits for the first reply";
+    phase_pingpong: "주고받는 중", "Back and forth";
+    phase_announce: "결과를 알리는 중", "Being announced";
+    phase_done: "끝남", "Done";
+    turn_waiting: "다시 보낼 예정", "To be sent again";
+    turn_stored: "상대의 순서를 기다림", "In the other's queue";
+    turn_delivered: "상대가 처리 중", "Being worked on";
+    turn_answered: "답함", "Answered";
+    turn_failed: "실패", "Failed";
     turns: "주고받은 차례", "Turns";
     interface: "인터페이스", "Interface";
     unrecorded: "기록하지 못한 결정", "Decisions not recorded";
@@ -513,6 +552,112 @@ impl Words {
             "active" => self.thread_active,
             "blocked" => self.thread_blocked,
             "resolved" => self.thread_resolved,
+            other => other,
+        }
+    }
+
+    /// What stands in a task's way.
+    pub fn blocker_kind<'a>(&self, word: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        match word {
+            "input" => self.blocked_input,
+            "dependency" => self.blocked_dependency,
+            "external" => self.blocked_external,
+            "error" => self.blocked_error,
+            "limit" => self.blocked_limit,
+            "other" => self.blocked_other,
+            other => other,
+        }
+    }
+
+    /// How far the call for help has come.
+    pub fn escalation<'a>(&self, word: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        match word {
+            "requested" => self.help_requested,
+            "escalated" => self.help_escalated,
+            "failed" => self.help_failed,
+            other => other,
+        }
+    }
+
+    /// Where a job is.
+    pub fn job_phase<'a>(&self, word: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        match word {
+            "send" => self.phase_send,
+            "wait" => self.phase_wait,
+            "pingpong" => self.phase_pingpong,
+            "announce" => self.phase_announce,
+            "done" => self.phase_done,
+            other => other,
+        }
+    }
+
+    /// How far a message of a job has come.
+    pub fn turn_state<'a>(&self, word: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        match word {
+            "waiting" => self.turn_waiting,
+            "stored" => self.turn_stored,
+            "delivered" => self.turn_delivered,
+            "answered" => self.turn_answered,
+            "failed" => self.turn_failed,
+            other => other,
+        }
+    }
+
+    /// What notices that an agent has stopped.
+    pub fn layer<'a>(&self, word: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        match word {
+            "self-driving" => self.layer_driving,
+            "event-based" => self.layer_events,
+            "polling" => self.layer_polling,
+            "backlog" => self.layer_backlog,
+            "zombie" => self.layer_zombie,
+            "unblock" => self.layer_unblock,
+            other => other,
+        }
+    }
+
+    /// What was done to keep an agent at work.
+    pub fn kept_action<'a>(&self, word: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        match word {
+            "sent" => self.action_sent,
+            "skip" => self.action_skip,
+            "backoff" => self.action_backoff,
+            "failed" => self.action_failed,
+            "stopped" => self.action_stopped,
+            other => other,
+        }
+    }
+
+    /// What an address asked for.
+    pub fn thing<'a>(&self, word: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        match word {
+            "task" => self.for_task,
+            "agent" => self.agent,
+            "agent to chat with" => self.agent,
+            "work session" => self.work_session,
+            "job" => self.job,
+            "slot" => self.slots,
             other => other,
         }
     }

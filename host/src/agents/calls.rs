@@ -88,7 +88,7 @@ impl Shared {
         let (chain, part) = (turn.message().chain.clone(), turn.message().part.clone());
         let sender = turn.message().origin.source_session_key.clone();
         let run = InRun { run, call: name, chain, part, sender };
-        let asked = Call { tool, args, session: turn.session().clone(), run: Some(run), key: None };
+        let asked = Call { tool, args, session: turn.session().clone(), run: Some(run), key: None, person: None };
         let done = self.options.tools.invoke(asked).await;
         if place.is_none() {
             *place = self.places.clone().acquire_owned().await.ok();

@@ -34,6 +34,8 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             Ok(()) => {
                 shared.waiting().ended.pop_front();
                 shared.written.notify_waiters();
+                // Nobody who listens is no fault.
+                ended.task_ids.iter().for_each(|task| drop(shared.news.send(task.clone())));
             }
             Err(error) => {
                 tracing::warn!(

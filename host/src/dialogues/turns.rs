@@ -112,25 +112,48 @@ fn turn_before(run: &str) -> Option<String> {
 pub(super) fn page(mut turns: Vec<Value>, cursor: Option<&str>, limit: usize) -> Option<Page> {
     let total = turns.len();
     if let Some(cursor) = cursor {
-        let mut parts = cursor.splitn(4, '.');
-        let mut number = || parts.next()?.parse::<u64>().ok();
-        let after: Place = (number()?, number()?, number()?, parts.next()?.to_owned());
+        let after = read_cursor(cursor)?;
         turns.retain(|turn| place_of(turn) > after);
     }
     let more = turns.len() > limit;
     turns.truncate(limit);
-    let cursor = |turn: &Value| {
-        let (time, order, nth, run) = place_of(turn);
-        format!("{time}.{order}.{nth}.{run}")
-    };
-    let next = turns.last().filter(|_| more).map(cursor);
+    let next = turns.last().filter(|_| more).map(cursor_of);
+    Some(Page { turns: shown(turns), next, total })
+}
+
+/// The last page of turns, or the one before a cursor; `next` leads further back. None where that is no cursor.
+pub(super) fn last_page(mut turns: Vec<Value>, cursor: Option<&str>, limit: usize) -> Option<Page> {
+    let total = turns.len();
+    if let Some(cursor) = cursor {
+        let before = read_cursor(cursor)?;
+        turns.retain(|turn| place_of(turn) < before);
+    }
+    let left_out = turns.len().saturating_sub(limit);
+    turns.drain(..left_out);
+    let next = turns.first().filter(|_| left_out > 0).map(cursor_of);
+    Some(Page { turns: shown(turns), next, total })
+}
+
+fn cursor_of(turn: &Value) -> String {
+    let (time, order, nth, run) = place_of(turn);
+    format!("{time}.{order}.{nth}.{run}")
+}
+
+fn read_cursor(cursor: &str) -> Option<Place> {
+    let mut parts = cursor.splitn(4, '.');
+    let mut number = || parts.next()?.parse::<u64>().ok();
+    Some((number()?, number()?, number()?, parts.next()?.to_owned()))
+}
+
+/// Without what only puts them in order.
+fn shown(mut turns: Vec<Value>) -> Vec<Value> {
     for turn in &mut turns {
         if let Some(turn) = turn.as_object_mut() {
             turn.remove("nth");
             turn.remove("order");
         }
     }
-    Some(Page { turns, next, total })
+    turns
 }
 
 #[cfg(test)]
@@ -158,7 +181,13 @@ mod tests {
         assert_eq!((first.turns.len(), first.total), (2, 3));
         let second = page(ordered.clone(), first.next.as_deref(), 2).expect("a page");
         assert_eq!((second.turns[0]["content"].as_str(), second.next), (Some("use 8080"), None));
+        let newest = last_page(ordered.clone(), None, 2).expect("a page");
+        let said = |page: &Page| page.turns.iter().filter_map(|turn| turn["content"].as_str()).collect::<Vec<_>>().join(", ");
+        assert_eq!((said(&newest).as_str(), newest.total), ("which port?, use 8080", 3));
+        let before = last_page(ordered.clone(), newest.next.as_deref(), 2).expect("a page");
+        assert_eq!((said(&before).as_str(), before.next), ("build it", None));
         for bad in ["", "x", "1", "1.2.3", "a.b.c.d"] {
+            assert!(last_page(ordered.clone(), Some(bad), 2).is_none(), "{bad:?}");
             assert!(page(ordered.clone(), Some(bad), 2).is_none(), "{bad:?}");
         }
     }

@@ -48,6 +48,12 @@ pub enum Refusal {
     NotHere { said: String },
     #[error("{said}")]
     Conflict { said: String },
+    /// It is no longer as the one who asks saw it.
+    #[error("{said}")]
+    Changed { said: String },
+    /// What is asked for has ended.
+    #[error("{said}")]
+    Over { said: String },
 }
 
 /// Marks an answer as a refusal, for the metrics.
@@ -73,7 +79,7 @@ impl Refusal {
             Self::NoSuch { .. } => StatusCode::NOT_FOUND,
             Self::Indexing { .. } | Self::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::NotHere { .. } => StatusCode::FORBIDDEN,
-            Self::Conflict { .. } => StatusCode::CONFLICT,
+            Self::Conflict { .. } | Self::Changed { .. } | Self::Over { .. } => StatusCode::CONFLICT,
         }
     }
 
@@ -96,7 +102,7 @@ impl Refusal {
             Self::NoSuch { .. } => "unknown_id",
             Self::Indexing { .. } => "indexing",
             Self::Unavailable { .. } => "unavailable",
-            Self::Conflict { .. } => "conflict",
+            Self::Conflict { .. } | Self::Changed { .. } | Self::Over { .. } => "conflict",
             Self::NotHere { .. } => "read_only",
         }
     }
@@ -104,8 +110,15 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let mut error = json!({ "code": self.code(), "message": self.to_string() });
-        match &self {
+        self.saying(&self.to_string())
+    }
+}
+
+impl Refusal {
+    /// The same refusal in other words.
+    pub(super) fn saying(&self, message: &str) -> Response {
+        let mut error = json!({ "code": self.code(), "message": message });
+        match self {
             Self::Parameter { field, .. } => error["field"] = json!(field),
             // As clients of `/tools/invoke` know it.
             Self::TokenMissing | Self::TokenWrong => error["type"] = json!("unauthorized"),
@@ -114,7 +127,7 @@ impl IntoResponse for Refusal {
         let mut response = (self.status(), Json(json!({ "error": error }))).into_response();
         response.extensions_mut().insert(Refused(self.code()));
         let headers = response.headers_mut();
-        match &self {
+        match self {
             Self::TokenMissing | Self::TokenWrong => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }

@@ -148,6 +148,10 @@ pub(super) async fn authorise(
         Err(Refusal::TokenMissing) if matches!(access, Access::Page(_)) => {
             hub::redirect_to_login(&request).unwrap_or_else(|| Refusal::TokenMissing.into_response())
         }
+        Err(refusal) if matches!(access, Access::Page(_)) && hub::reads_refusals(request.headers()) => {
+            let (head, _) = request.into_parts();
+            hub::answer_refused(&context, &head, &refusal, None, "/").await
+        }
         Err(refusal) => refusal.into_response(),
     };
     response.extensions_mut().insert(Matched(path));

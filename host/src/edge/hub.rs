@@ -8,11 +8,12 @@ mod live;
 mod look;
 mod operate;
 mod pages;
+mod refused;
 mod sent;
 mod signin;
 
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chela_page::{Page, Shell};
 
@@ -22,6 +23,7 @@ use crate::hub;
 use crate::port::Port;
 use crate::scope::Scope;
 
+pub(super) use sent::answer_refused;
 pub use signin::Codes;
 pub(super) use signin::{redirect_to_login, signed_in};
 
@@ -98,7 +100,7 @@ async fn show(context: &Context, head: &Parts, view: Result<impl FnOnce(&Shell) 
             if found && !matches!(error, hub::Error::Indexing { .. }) {
                 tracing::error!(error = &error as &dyn std::error::Error, "a view could not be gathered");
             }
-            (status, chela_page::problem(&shell, &error.to_string(), found))
+            (status, chela_page::problem(&shell, &refused::unseen(shell.words(), &error), found))
         }
     };
     let wanted = head.headers.get(FRAGMENTS).and_then(|names| names.to_str().ok());
@@ -110,6 +112,12 @@ async fn show(context: &Context, head: &Parts, view: Result<impl FnOnce(&Shell) 
         }
         None => html(status, page.whole(&shell)),
     }
+}
+
+/// Whether whoever is refused reads what that says on a page of ours.
+pub(super) fn reads_refusals(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or_default();
+    headers.contains_key(SCRIPT) || accepted.contains("text/html")
 }
 
 /// Whether somebody looks for a page, and not a program for a path.

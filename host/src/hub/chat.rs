@@ -1,6 +1,6 @@
 //! A chat with an agent that may talk to people: the last rows of its session, what waits and what runs.
 
-use chela_page::{Bubble, Chat, Face, Side};
+use chela_page::{Bubble, Chat, Face, Side, title_of};
 use serde_json::Value;
 
 use super::words::{fill, joined};
@@ -11,6 +11,8 @@ use crate::session_key::SessionKey;
 use crate::sessions::{History, text_of};
 
 const WAITING: usize = 10;
+/// Open questions that are named.
+const OPEN: usize = 10;
 
 impl Handle {
     /// `agent` is whom the reader chose; none: the orchestrator, else whoever is meant when nobody is named.
@@ -39,9 +41,17 @@ impl Handle {
             is_latest: before.is_none(),
             running: self.0.sessions.running(&key).is_some(),
             waiting: if before.is_none() { waiting } else { Vec::new() },
+            open: self.open_in(&key),
             key: id::fresh(self.0.clock.now()).to_string(),
             agents,
         })
+    }
+
+    /// The questions of a chat that waits for several answers; none where a message would be the answer.
+    fn open_in(&self, key: &SessionKey) -> Vec<(String, String)> {
+        let open = self.0.humans.open_in(key);
+        let named = open.iter().take(if open.len() > 1 { OPEN } else { 0 });
+        named.map(|question| (question.id.clone(), title_of(&question.question))).collect()
     }
 
     /// Whether people may chat with an agent directly.
@@ -92,8 +102,9 @@ impl Handle {
             }
             "toolResult" if row["isError"] == true => {
                 bubble.side = Side::Middle;
-                bubble.from = Face { name: row["toolName"].as_str().unwrap_or_default().to_owned(), ..Face::default() };
+                bubble.from = face(config, key.agent.as_ref());
                 bubble.failed = true;
+                bubble.failed_tool = Some(row["toolName"].as_str().unwrap_or_default().to_owned());
                 fill(&mut bubble, &text, full);
             }
             "system" => {
@@ -123,6 +134,7 @@ fn nobody() -> Chat {
         is_latest: true,
         running: false,
         waiting: Vec::new(),
+        open: Vec::new(),
         key: String::new(),
     }
 }

@@ -1,16 +1,18 @@
 //! Work sessions and what was said in them, from the index: the main conversations alone.
 
 use chela_page::{
-    Bubble, CategoryBadge, Conversation, Conversations, Face, Indexed, Listed, SessionCard, SessionsFilter, Side,
-    ThreadRow, title_of,
+    Bubble, CategoryBadge, Conversation, Conversations, Face, Indexed, Listed, Rest, SessionCard, SessionsFilter, Side,
+    ThreadRow, UNCATEGORISED, title_of,
 };
 use serde_json::Value;
 
-use super::words::fill;
+use super::words::{fill, readable};
 use super::{BUBBLES, Error, Handle, face, faces};
 use crate::config::Config;
 use crate::event::Role;
-use crate::monitor::{EventsQuery, SessionsQuery, Status, ThreadState, is_sessions_cursor, seq_of_cursor};
+use crate::monitor::{EventsQuery, SessionsQuery, Status, ThreadState, is_sessions_cursor, seq_of_cursor, thread_of};
+use crate::session_key::SessionKey;
+use crate::sessions::text_of;
 
 const PAGE: usize = 30;
 /// Of each category, where all stand under their names.
@@ -28,12 +30,13 @@ impl Handle {
             Err(Error::Indexing { percent }) => {
                 let categories = categories(config, &Value::Null);
                 let sessions = Indexed::Indexing(percent);
-                return Ok(Conversations { filter, categories, all: 0, agents, sessions, next: None });
+                return Ok(Conversations { filter, categories, uncategorised: 0, all: 0, agents, sessions, next: None });
             }
             counts => counts?,
         };
         let categories = categories(config, &counts);
         let all = counts["workSessions"].as_u64().unwrap_or(0);
+        let uncategorised = all.saturating_sub(categories.iter().map(|category| category.sessions).sum());
         let (listed, next) = match (&filter.category, &filter.text) {
             (None, None) => (Listed::Nothing, None),
             (Some(category), None) if filter.grouped && category == "all" => {
@@ -44,19 +47,20 @@ impl Handle {
                 (Listed::Latest(page.rows.iter().map(|row| session_card(config, row)).collect()), page.next)
             }
         };
-        Ok(Conversations { filter, categories, all, agents, sessions: Indexed::Ready(listed), next })
+        Ok(Conversations { filter, categories, uncategorised, all, agents, sessions: Indexed::Ready(listed), next })
     }
 
-    /// The latest of every category that has any.
+    /// The latest of every category that has any, and of those without one.
     async fn groups(
         &self,
         config: &Config,
         filter: &SessionsFilter,
     ) -> Result<Vec<(String, Vec<SessionCard>, bool)>, Error> {
         let mut groups = Vec::new();
-        for category in &config.categories {
+        let keys = config.categories.iter().map(|category| category.key.as_str());
+        for key in keys.chain([UNCATEGORISED]) {
             let asked = SessionsQuery {
-                categories: vec![category.key.clone()],
+                categories: vec![wanted_category(key)],
                 cursor: None,
                 limit: GROUP,
                 ..query_of(filter)
@@ -64,7 +68,7 @@ impl Handle {
             let page = self.0.monitor.sessions(asked).await?;
             let sessions: Vec<SessionCard> = page.rows.iter().map(|row| session_card(config, row)).collect();
             if !sessions.is_empty() {
-                groups.push((category.key.clone(), sessions, page.next.is_some()));
+                groups.push((key.to_owned(), sessions, page.next.is_some()));
             }
         }
         Ok(groups)
@@ -116,7 +120,6 @@ impl Handle {
         full: Option<&str>,
         session: &SessionCard,
     ) -> Result<(Vec<Bubble>, Option<String>), Error> {
-        let conversation = thread.and_then(|key| key.strip_prefix("conv:"));
         let first = session.participants.first().map(|face| face.id.clone()).unwrap_or_default();
         let mut bubbles = Vec::new();
         let mut older = None;
@@ -129,9 +132,12 @@ impl Handle {
                 ..EventsQuery::default()
             };
             let page = self.0.monitor.events(asked).await?;
-            let of_thread =
-                |event: &&Value| conversation.is_none_or(|wanted| event["data"]["conversationId"] == *wanted);
-            bubbles.extend(page.rows.iter().filter(of_thread).filter_map(|event| bubble(config, event, full, &first)));
+            let of_thread = |event: &&Value| thread.is_none_or(|wanted| thread_of(event).as_deref() == Some(wanted));
+            for event in page.rows.iter().filter(of_thread) {
+                let Some(mut bubble) = bubble(config, event, full, &first) else { continue };
+                self.fill_rest(&mut bubble, &event["data"], full).await?;
+                bubbles.push(bubble);
+            }
             older = page.next;
             before = older.as_deref().and_then(seq_of_cursor);
             if before.is_none() || bubbles.len() >= BUBBLES || thread.is_none() {
@@ -142,8 +148,37 @@ impl Handle {
         Ok((bubbles, older))
     }
 
+    /// An event has the beginning of a long text. Whoever asks for all of it gets what the transcript has.
+    async fn fill_rest(&self, bubble: &mut Bubble, data: &Value, full: Option<&str>) -> Result<(), Error> {
+        let place = &data["messageRef"];
+        if !place.is_object() {
+            return Ok(());
+        }
+        bubble.rest = Rest::InTranscript;
+        if full == Some(bubble.id.as_str()) {
+            let beginning = data["message"].as_str().unwrap_or_default();
+            match self.whole(place, beginning).await? {
+                Some(text) => {
+                    fill(bubble, &text, full);
+                    bubble.rest = Rest::Here;
+                }
+                None => bubble.rest = Rest::Gone,
+            }
+        }
+        Ok(())
+    }
+
+    /// The text that begins like this, among the rows of a run; none where they are gone, or say something else.
+    async fn whole(&self, place: &Value, beginning: &str) -> Result<Option<String>, Error> {
+        let (key, run) = (place["sessionKey"].as_str().unwrap_or_default(), place["runId"].as_str().unwrap_or_default());
+        let Ok(key) = SessionKey::parse(key) else { return Ok(None) };
+        let Some(session) = self.0.sessions.get(&key) else { return Ok(None) };
+        let rows = self.0.sessions.rows_of_run(&key, &session.id, run).await?;
+        Ok(rows.iter().find_map(|row| begins_like(&text_of(row), beginning)))
+    }
+
     /// What a task is called; none where nothing but its id is known.
-    async fn title_of_task(&self, id: &str) -> Result<Option<String>, Error> {
+    pub(super) async fn title_of_task(&self, id: &str) -> Result<Option<String>, Error> {
         if let Some(view) = self.0.tasks.open(id) {
             return Ok(Some(title_of(&view.task.description)));
         }
@@ -165,7 +200,7 @@ fn query_of(filter: &SessionsFilter) -> SessionsQuery {
         roles: vec![Role::Conversation],
         types: Vec::new(),
         status: status.collect(),
-        categories: filter.category.iter().filter(|key| *key != "all").cloned().collect(),
+        categories: filter.category.iter().filter(|key| *key != "all").map(|key| wanted_category(key)).collect(),
         sub_tags: list(&filter.tag),
         thread_states: states.collect(),
         participants: list(&filter.agent),
@@ -173,6 +208,11 @@ fn query_of(filter: &SessionsFilter) -> SessionsQuery {
         cursor: filter.cursor.clone().filter(|cursor| is_sessions_cursor(cursor, searching)),
         limit: PAGE,
     }
+}
+
+/// A category as the index is asked for it.
+fn wanted_category(key: &str) -> String {
+    if key == UNCATEGORISED { String::new() } else { key.to_owned() }
 }
 
 fn categories(config: &Config, counts: &Value) -> Vec<CategoryBadge> {
@@ -207,7 +247,7 @@ fn session_card(config: &Config, row: &Value) -> SessionCard {
             .as_array()
             .into_iter()
             .flatten()
-            .filter_map(|found| found["passage"].as_str().map(str::to_owned))
+            .filter_map(|found| found["passage"].as_str().map(|passage| readable(passage).0))
             .collect(),
     }
 }
@@ -219,9 +259,16 @@ fn thread_row(config: &Config, row: &Value) -> Option<ThreadRow> {
         participants: texts(&row["participants"]).map(|id| face(config, id)).collect(),
         state: row["state"].as_str().unwrap_or_default().to_owned(),
         messages: row["messageCount"].as_u64().unwrap_or_default(),
-        last: row["lastMessage"].as_str().map(|text| title_of(&super::words::readable(text).0)),
+        last: row["lastMessage"].as_str().map(|text| title_of(&readable(text).0)),
         at: row["lastTs"].as_u64().unwrap_or_default(),
     })
+}
+
+/// The part of a text that begins like this.
+fn begins_like(text: &str, beginning: &str) -> Option<String> {
+    let beginning = beginning.trim();
+    let at = text.find(beginning).filter(|_| !beginning.is_empty())?;
+    Some(text[at..].to_owned())
 }
 
 /// A message between agents; none for an event that says nothing.
@@ -245,4 +292,31 @@ fn bubble(config: &Config, event: &Value, full: Option<&str>, first: &str) -> Op
     };
     fill(&mut bubble, said, full);
     Some(bubble)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_rest_of_a_text_is_that_which_begins_like_it() {
+        assert_eq!(begins_like("[from ruda] Build it, and then more", "Build it, "), Some("Build it, and then more".into()));
+        assert_eq!(begins_like("something else", "Build it"), None);
+        assert_eq!(begins_like("anything", "  "), None);
+    }
+
+    #[test]
+    fn what_was_found_reads_as_everywhere_else() {
+        let row = json!({ "matches": [{ "passage": "[outcome] blocked: the port is taken" }, { "passage": "…a plain one…" }] });
+        assert_eq!(session_card(&Config::default(), &row).passages, ["the port is taken", "…a plain one…"]);
+    }
+
+    #[test]
+    fn what_has_no_category_is_asked_for_as_such() {
+        let query = |category: &str| query_of(&SessionsFilter { category: Some(category.into()), ..SessionsFilter::default() });
+        assert_eq!(query(UNCATEGORISED).categories, [""]);
+        assert_eq!(query("infra_ops").categories, ["infra_ops"]);
+        assert!(query("all").categories.is_empty());
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use chela_flow::{Job, Status as JobStatus};
-use chela_page::{AgentCard, AgentState, Column, Day, Indexed, JobRow, Overview, Spread, Steps, TeamTotal};
+use chela_page::{AgentCard, AgentState, Column, Day, Indexed, JobRow, Lang, Overview, Spread, Steps, TeamTotal};
 use chela_question::State;
 use serde_json::Value;
 
@@ -28,7 +28,8 @@ const JOBS: usize = 5;
 pub(super) struct Standing {
     /// The one in progress with the latest activity.
     pub(super) active: Option<Arc<View>>,
-    pub(super) blocked: bool,
+    /// One that is blocked: the one that waits for a person, else that of the latest activity.
+    pub(super) blocked: Option<Arc<View>>,
     pub(super) waits: bool,
     pub(super) steps: Steps,
 }
@@ -83,8 +84,10 @@ impl Handle {
                     }
                 }
                 Column::Blocked => {
-                    standing.blocked = true;
-                    standing.waits |= view.task.blocked.as_ref().is_some_and(|blocked| blocked.kind == "input");
+                    if standing.blocked.as_ref().is_none_or(|known| urgency(known) < urgency(view)) {
+                        standing.blocked = Some(view.clone());
+                    }
+                    standing.waits |= waits_for_person(view);
                 }
                 _ => {}
             }
@@ -108,9 +111,11 @@ impl Handle {
             _ if runs => AgentState::Working,
             Some(standing) if standing.waits && active.is_none() => AgentState::WaitsForPerson,
             _ if queue > 0 => AgentState::Queued,
-            Some(standing) if standing.blocked && active.is_none() => AgentState::Blocked,
+            Some(standing) if standing.blocked.is_some() && active.is_none() => AgentState::Blocked,
             _ => AgentState::Idle,
         };
+        // Whoever stands still is shown with what keeps it from going on.
+        let shown = active.or_else(|| standing?.blocked.as_ref());
         let team = agent.team.as_ref().and_then(|team| config.teams.iter().find(|known| known.id == *team));
         AgentCard {
             face: face(config, agent.id.as_ref()),
@@ -118,7 +123,7 @@ impl Handle {
             team: team.map(|team| team.name.clone().unwrap_or_else(|| team.id.clone())),
             state,
             queue,
-            task: active.map(|view| self.task_card(config, view)),
+            task: shown.map(|view| self.task_card(config, view)),
         }
     }
 
@@ -142,7 +147,8 @@ impl Handle {
         let counted = |days: &[String], key: &str| -> u64 {
             days.iter().filter_map(|day| row(day)?["categories"][key].as_u64()).sum()
         };
-        let spread = spread_of(config, |key| (counted(before, key), counted(week, key)));
+        let all = |days: &[String]| -> u64 { days.iter().filter_map(|day| row(day)?["workSessions"].as_u64()).sum() };
+        let spread = spread_of(config, (all(before), all(week)), |key| (counted(before, key), counted(week, key)));
         Ok((Indexed::Ready(days.iter().map(events).collect()), spread))
     }
 
@@ -152,19 +158,36 @@ impl Handle {
     }
 }
 
+fn waits_for_person(view: &View) -> bool {
+    view.task.blocked.as_ref().is_some_and(|blocked| blocked.kind == "input")
+}
+
+/// Which of two blocked tasks is to be seen first.
+fn urgency(view: &View) -> (bool, &str) {
+    (waits_for_person(view), &view.task.last_activity)
+}
+
 /// How much each category has of the last week and of the one before, the most first.
-fn spread_of(config: &Config, counted: impl Fn(&str) -> (u64, u64)) -> Vec<Spread> {
+/// What has no category has its share too.
+fn spread_of(config: &Config, all: (u64, u64), counted: impl Fn(&str) -> (u64, u64)) -> Vec<Spread> {
     let counts: Vec<(u64, u64)> = config.categories.iter().map(|category| counted(&category.key)).collect();
-    let (all_before, all) = counts.iter().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+    let known = counts.iter().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+    let (all_before, all) = (all.0.max(known.0), all.1.max(known.1));
     let share = |part: u64, of: u64| (part * 1_000).checked_div(of).unwrap_or(0);
-    let rows = config.categories.iter().zip(counts).map(|(category, (before, sessions))| Spread {
-        ko: category.ko.clone(),
-        en: category.en.clone(),
+    let row = |ko: &str, en: &str, (before, sessions): (u64, u64)| Spread {
+        ko: ko.to_owned(),
+        en: en.to_owned(),
         sessions,
         share: share(sessions, all),
         share_before: share(before, all_before),
-    });
-    let mut rows: Vec<Spread> = rows.filter(|row| row.sessions > 0 || row.share_before > 0).collect();
+    };
+    let none = row(
+        Lang::Ko.words().uncategorised,
+        Lang::En.words().uncategorised,
+        (all_before - known.0, all - known.1),
+    );
+    let rows = config.categories.iter().zip(counts).map(|(category, count)| row(&category.ko, &category.en, count));
+    let mut rows: Vec<Spread> = rows.chain([none]).filter(|row| row.sessions > 0 || row.share_before > 0).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.sessions));
     rows
 }
@@ -217,13 +240,16 @@ mod tests {
     fn categories_are_told_by_their_share_and_by_how_it_moved() {
         let config = Config::default();
         let (first, second) = (config.categories[0].key.clone(), config.categories[1].key.clone());
-        let rows = spread_of(&config, |key| match key {
+        let rows = spread_of(&config, (10, 4), |key| match key {
             key if key == first => (5, 1),
             key if key == second => (5, 3),
             _ => (0, 0),
         });
         let told: Vec<(u64, u64, u64)> = rows.iter().map(|row| (row.sessions, row.share, row.share_before)).collect();
         assert_eq!(told, [(3, 750, 500), (1, 250, 500)]);
-        assert!(spread_of(&config, |_| (0, 0)).is_empty());
+        assert!(spread_of(&config, (0, 0), |_| (0, 0)).is_empty());
+        let rows = spread_of(&config, (0, 10), |key| if key == first { (0, 2) } else { (0, 0) });
+        let told: Vec<(&str, u64, u64)> = rows.iter().map(|row| (row.ko.as_str(), row.sessions, row.share)).collect();
+        assert_eq!(told, [("미분류", 8, 800), (config.categories[0].ko.as_str(), 2, 200)]);
     }
 }

@@ -8,6 +8,8 @@ use crate::feed::Told;
 
 /// Topics of one message; past this, everything is stale.
 const TOPICS_MAX: usize = 256;
+/// Agents whose words are passed on in one message; of more, those who spoke last.
+const SAYING_MAX: usize = 8;
 
 /// What a page has not seen yet.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -15,8 +17,8 @@ pub struct Stale {
     topics: BTreeSet<String>,
     /// More than can be named.
     pub all: bool,
-    /// What an agent is saying: its session and the text so far.
-    pub saying: Option<(String, String)>,
+    /// What agents are saying: a session and the text so far.
+    saying: Vec<(String, String)>,
 }
 
 impl Stale {
@@ -28,13 +30,27 @@ impl Stale {
         }
     }
 
+    /// An agent has said this much.
+    fn say(&mut self, session: &str, text: &str) {
+        self.saying.retain(|(known, _)| known != session);
+        if self.saying.len() >= SAYING_MAX {
+            self.saying.remove(0);
+        }
+        self.saying.push((session.to_owned(), text.to_owned()));
+    }
+
+    /// Something was said for a task.
+    pub fn dialogue(&mut self, task: &str) {
+        self.add(format!("task:{task}"));
+    }
+
     /// Milestones or todos have changed.
     pub fn lists(&mut self) {
         self.add("lists");
     }
 
     pub fn is_empty(&self) -> bool {
-        self.topics.is_empty() && !self.all && self.saying.is_none()
+        self.topics.is_empty() && !self.all && self.saying.is_empty()
     }
 
     /// As a page is told of it.
@@ -45,8 +61,9 @@ impl Stale {
         } else if !self.topics.is_empty() {
             told["stale"] = serde_json::json!(self.topics);
         }
-        if let Some((session, text)) = &self.saying {
-            told["say"] = serde_json::json!({ "session": session, "text": text });
+        if !self.saying.is_empty() {
+            let one = |(session, text): &(String, String)| serde_json::json!({ "session": session, "text": text });
+            told["say"] = self.saying.iter().map(one).collect();
         }
         told
     }
@@ -88,7 +105,7 @@ pub fn of_feed(told: &Told, stale: &mut Stale) {
     let Some(session) = payload["sessionKey"].as_str() else { return };
     if told.event == "chat" && payload["state"] == "delta" {
         let text = payload["message"]["content"][0]["text"].as_str().unwrap_or_default();
-        stale.saying = Some((session.to_owned(), text.to_owned()));
+        stale.say(session, text);
         return;
     }
     stale.add("agents");
@@ -132,9 +149,25 @@ mod tests {
         let mut stale = Stale::default();
         let delta = json!({ "sessionKey": "agent:a:main", "agentId": "a", "state": "delta", "message": { "content": [{ "text": "so far" }] } });
         of_feed(&told(delta), &mut stale);
-        assert_eq!(stale.saying, Some(("agent:a:main".into(), "so far".into())));
+        assert_eq!(stale.saying, [("agent:a:main".to_owned(), "so far".to_owned())]);
         of_feed(&told(json!({ "sessionKey": "agent:a:main", "agentId": "a", "state": "final" })), &mut stale);
         assert_eq!(topics(&stale), ["agent:a", "agents", "chat:agent:a:main"]);
+    }
+
+    #[test]
+    fn agents_that_speak_at_once_are_all_heard_and_no_more_than_can_be() {
+        let delta = |agent: usize, text: &str| {
+            let payload = json!({ "sessionKey": format!("agent:{agent}:main"), "state": "delta", "message": { "content": [{ "text": text }] } });
+            Told { event: "chat", audience: Audience::Readers, payload: payload.to_string() }
+        };
+        let mut stale = Stale::default();
+        for (agent, text) in [(1, "one"), (2, "two"), (1, "one and more")] {
+            of_feed(&delta(agent, text), &mut stale);
+        }
+        let said = json!([{ "session": "agent:2:main", "text": "two" }, { "session": "agent:1:main", "text": "one and more" }]);
+        assert_eq!(stale.to_json()["say"], said);
+        (0..SAYING_MAX * 3).for_each(|agent| of_feed(&delta(agent, "so"), &mut stale));
+        assert_eq!(stale.saying.len(), SAYING_MAX);
     }
 
     #[test]

@@ -11,12 +11,14 @@ use serde_json::Value;
 use super::words::{fill, joined};
 use super::{BUBBLES, COLUMN_CARDS, Error, Handle, SINGLE_CARDS, face, faces};
 use crate::config::Config;
-use crate::humans;
+use crate::{dialogues, humans};
 use crate::monitor::{EventsQuery, seq_of_cursor};
 use crate::tasks::View;
 
 const PROGRESS_LINES: usize = 60;
 const EVENTS: usize = 50;
+/// Tasks that come before one, by their titles.
+const DEPENDENCIES: usize = 20;
 /// Pages of the log that are looked through for finished tasks that fit a filter.
 const PAGES_MAX: usize = 4;
 
@@ -143,6 +145,14 @@ impl Handle {
         };
         let (questions, _) = self.questions_of(config, asked).await?;
         let task = &view.task;
+        let mut depends_on = Vec::new();
+        for first in task.depends_on.iter().take(DEPENDENCIES) {
+            let title = match self.title_of_task(first).await {
+                Err(Error::Indexing { .. }) => None,
+                title => title?,
+            };
+            depends_on.push((first.clone(), title.unwrap_or_default()));
+        }
         let left = task.progress.len().saturating_sub(PROGRESS_LINES);
         Ok(TaskDetail {
             card: self.task_card(config, &view),
@@ -173,7 +183,7 @@ impl Handle {
             created: task.created.clone(),
             created_by: task.created_by.as_ref().map(|by| face(config, by).name),
             due: task.due.clone(),
-            depends_on: task.depends_on.clone(),
+            depends_on,
             work_session: task.work_session.clone(),
             problem: view.problem.clone(),
             question: questions.into_iter().next(),
@@ -181,17 +191,21 @@ impl Handle {
         })
     }
 
-    /// Every turn that was said for a task, oldest first.
+    /// What was said for a task: the newest turns, or those before a cursor, oldest first.
     pub async fn task_conversation(
         &self,
         id: &str,
         cursor: Option<&str>,
         full: Option<&str>,
     ) -> Result<TaskTab, Error> {
-        let page = self.0.dialogues.of_task(id, None, cursor, BUBBLES).await?;
+        let page = match self.0.dialogues.latest_of_task(id, cursor, BUBBLES).await {
+            // An address that somebody has changed: the newest are as good.
+            Err(dialogues::Error::BadCursor) => self.0.dialogues.latest_of_task(id, None, BUBBLES).await?,
+            page => page?,
+        };
         let settings = self.0.settings.current();
         let turns = joined(page.turns.iter().map(|turn| self.turn(&settings.config, turn, full)));
-        Ok(TaskTab::Conversation { turns, total: page.total, next: page.next, later: cursor.is_some() })
+        Ok(TaskTab::Conversation { turns, total: page.total, older: page.next, later: cursor.is_some() })
     }
 
     fn turn(&self, config: &Config, turn: &Value, full: Option<&str>) -> Bubble {

@@ -370,6 +370,12 @@ pub(super) fn thread_key(line: &Line<'_>) -> String {
     format!("event:{}:{}", line.kind, Timestamp(line.ts).hour())
 }
 
+/// The thread of an event as queries answer it; none of what is no event.
+pub fn thread_of(event: &serde_json::Value) -> Option<String> {
+    let bytes = serde_json::to_vec(event).ok()?;
+    Line::parse(&bytes).map(|line| thread_key(&line))
+}
+
 /// The session of an event whose writer named none: its thread on that day.
 pub(super) fn legacy_key(thread_key: &str, line: &Line<'_>) -> String {
     format!("legacy:{thread_key}:{}", Timestamp(line.ts).date())

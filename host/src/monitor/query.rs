@@ -69,6 +69,7 @@ pub struct SessionsQuery {
     pub roles: Vec<Role>,
     pub types: Vec<String>,
     pub status: Vec<Status>,
+    /// An empty one is for those that have none.
     pub categories: Vec<String>,
     pub sub_tags: Vec<String>,
     pub thread_states: Vec<ThreadState>,

@@ -73,6 +73,22 @@ tools! {
     "todo_set" TodoSet false "Set the status of a todo.",
 }
 
+/// Who calls a tool: the agent of a session, or a person in its place.
+pub struct By {
+    pub session: SessionKey,
+    pub person: Option<String>,
+}
+
+impl By {
+    /// As what is decided names them; nobody takes a person for the agent.
+    fn name(&self) -> String {
+        match &self.person {
+            Some(person) => format!("{} (a person)", one_line(person)),
+            None => self.session.agent.to_string(),
+        }
+    }
+}
+
 impl Handle {
     /// Whether a tool may touch the task that its arguments name: another's only to look at it or to approve it.
     pub fn may_touch(&self, agent: &AgentId, tool: &str, args: &Map<String, Value>) -> Result<(), Error> {
@@ -112,20 +128,20 @@ impl Handle {
     /// With `keep` the answer is in the journal with the change, or the same call again changes nothing more.
     pub async fn run_tool(
         &self,
-        session: &SessionKey,
+        who: By,
         tool: &str,
         args: Map<String, Value>,
         warnings: Vec<String>,
         keep: Option<Arc<Keep>>,
         lineage: impl FnOnce(Option<String>) -> Lineage + Send + 'static,
     ) -> Result<Map<String, Value>, Error> {
-        let (handle, session, tool) = (self.clone(), session.clone(), tool.to_owned());
-        blocking(move || handle.run(&session, &tool, args, warnings, keep.as_deref(), lineage)).await
+        let (handle, tool) = (self.clone(), tool.to_owned());
+        blocking(move || handle.run(&who, &tool, args, warnings, keep.as_deref(), lineage)).await
     }
 
     fn run(
         &self,
-        session: &SessionKey,
+        who: &By,
         tool: &str,
         args: Map<String, Value>,
         warnings: Vec<String>,
@@ -134,7 +150,7 @@ impl Handle {
     ) -> Result<Map<String, Value>, Error> {
         // A completion has them in its answer by itself.
         let warning = (tool != "task_complete" && !warnings.is_empty()).then(|| warnings.join("; "));
-        let agent = &session.agent;
+        let (session, agent) = (&who.session, &who.session.agent);
         let cause = Cause { keep, warning: warning.as_deref(), answer: None, session: Some(session) };
         let key = keep.map(Keep::key);
         let done = |op: Op| self.act_for(agent, op, &cause).map(|decided| decided.answer);
@@ -183,7 +199,7 @@ impl Handle {
             "task_approve" => {
                 let args: Approve = parse(args)?;
                 let view = self.open(&args.task_id).ok_or_else(|| unknown(&args.task_id))?;
-                let op = Op::Approve { task: args.task_id, by: agent.to_string() };
+                let op = Op::Approve { task: args.task_id, by: who.name() };
                 self.act_for(&view.agent, op, &cause).map(|decided| decided.answer)
             }
             "task_list" => self.list(agent, parse(args)?),

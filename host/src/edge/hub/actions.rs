@@ -2,8 +2,8 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use chela_page::Move;
-use serde_json::json;
+use chela_page::{Move, Words, title_of};
+use serde_json::{Value, json};
 
 use super::form::Form;
 use super::sent::{Sent, args_of, called, refusal_of};
@@ -41,7 +41,7 @@ pub(super) async fn category(State(context): State<Context>, Named(id): Named<St
 fn task_as_seen(context: &Context, id: &str, seen: Option<&str>) -> Result<std::sync::Arc<View>, Refusal> {
     let Some(view) = context.tasks.open(id) else {
         let said = "this task is over, or there is none of this name; look again".to_owned();
-        return Err(Refusal::Conflict { said });
+        return Err(Refusal::Over { said });
     };
     match seen {
         Some(seen) if seen != view.task.status.as_str() => {
@@ -49,7 +49,7 @@ fn task_as_seen(context: &Context, id: &str, seen: Option<&str>) -> Result<std::
                 "the task is {} by now, and was {seen} when you looked; see how it stands and try again",
                 view.task.status
             );
-            Err(Refusal::Conflict { said })
+            Err(Refusal::Changed { said })
         }
         _ => Ok(view),
     }
@@ -177,17 +177,26 @@ pub(super) async fn send(State(context): State<Context>, request: Request) -> Re
         Err(response) => return *response,
     };
     let done = said(&context, &sent).await;
-    let next = sent.back().to_owned();
-    sent.answer(&context, done.map(|()| next)).await
+    let (next, words) = (sent.back().to_owned(), sent.lang(&context).words());
+    let told = done.map(|open| json!({ "next": next, "said": words.sent, "note": open_note(words, &open) }));
+    sent.answer_with(&context, told).await
 }
 
-async fn said(context: &Context, sent: &Sent) -> Result<(), Refusal> {
+/// Which questions a message has not answered, since there are several; empty where it is clear what it was.
+fn open_note(words: &Words, open: &[Value]) -> String {
+    let lines: Vec<String> = open.iter().filter_map(|one| Some(format!("• {}", title_of(one["question"].as_str()?)))).collect();
+    if lines.is_empty() { String::new() } else { format!("{}\n{}", words.several_open, lines.join("\n")) }
+}
+
+/// Passes a message on; tells which questions are open where it is not clear which of them it could answer.
+async fn said(context: &Context, sent: &Sent) -> Result<Vec<Value>, Refusal> {
     let session = chat_session(context, &sent.form)?;
     let key = sent.form.text("key").unwrap_or_else(|| id::fresh(context.clock.now()).to_string());
     let message = Asked::new(key, "chat.send", session, sent.form.written("message"));
     let (inner, caller) = (context.clone(), sent.caller.clone());
-    let work = async move { humans::accept(&inner, &caller, message).await.map(|_| ()) };
-    change(context, &sent.caller, "chat.send", work).await.map_err(refusal_of)
+    let work = async move { humans::accept(&inner, &caller, message).await.map(|(_, further)| further) };
+    let further = change(context, &sent.caller, "chat.send", work).await.map_err(refusal_of)?;
+    Ok(further["openQuestions"].as_array().cloned().unwrap_or_default())
 }
 
 pub(super) async fn abort(State(context): State<Context>, request: Request) -> Response {

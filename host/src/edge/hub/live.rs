@@ -8,6 +8,7 @@ use axum::response::Response;
 use futures_util::{SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -60,6 +61,7 @@ async fn tell(socket: &mut Socket, context: &Context, headers: &HeaderMap) -> Op
     let mut followed = context.monitor.follow(None);
     let mut feed = context.feed.listen();
     let mut lists = context.tasks.lists_seen();
+    let mut dialogues = context.dialogues.news();
     let mut stale = Stale::default();
     let mut next = Instant::now();
     loop {
@@ -75,6 +77,11 @@ async fn tell(socket: &mut Socket, context: &Context, headers: &HeaderMap) -> Op
                 Err(_) => return Some((CloseCode::Error, "the log cannot be followed")),
             },
             Ok(()) = lists.changed() => stale.lists(),
+            task = dialogues.recv() => match task {
+                Ok(task) => stale.dialogue(&task),
+                Err(RecvError::Lagged(_)) => stale.all = true,
+                Err(RecvError::Closed) => return Some((CloseCode::Restart, "the gateway stops")),
+            },
             heard = feed.next() => match heard {
                 Heard::Told(told) => of_feed(&told, &mut stale),
                 Heard::Missed(_) => stale.all = true,

@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
-use chela_page::{Lang, Shell, Theme, Who};
+use chela_page::{Lang, Notice, Shell, Theme, Who};
 
 use super::form::Form;
 use super::{own_path, see_other};
@@ -15,14 +15,18 @@ use crate::settings::Principal;
 
 const LANG: &str = "chela_lang";
 const THEME: &str = "chela_theme";
+/// That something was done: for the page that whoever has no script is led to, and no longer.
+const DONE: &str = "chela_done";
+const DONE_SECONDS: u32 = 5;
 
 pub(super) async fn shell(context: &Context, head: &Parts) -> Shell {
     let settings = context.settings.current();
     let headers = &head.headers;
     let principal = head.extensions.get::<Principal>();
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let lang = lang(headers, settings.config.deployment.locale);
     Shell {
-        lang: lang(headers, settings.config.deployment.locale),
+        lang,
         theme: cookie(headers, THEME).and_then(Theme::parse).unwrap_or_default(),
         deployment: chela_page::clip(&settings.config.deployment.name, 60),
         path: own_path(path).to_owned(),
@@ -31,7 +35,7 @@ pub(super) async fn shell(context: &Context, head: &Parts) -> Shell {
             may_write: one.scope.holds(Scope::Write),
             may_admin: one.scope.holds(Scope::Admin),
         }),
-        notice: None,
+        notice: cookie(headers, DONE).map(|_| Notice::Done(lang.words().saved.to_owned())),
         open_questions: if principal.is_some() { context.hub.open_questions().await } else { 0 },
         names: settings.config.hub.names.clone().into_iter().collect(),
     }
@@ -43,6 +47,16 @@ pub(super) fn lang(headers: &HeaderMap, locale: Locale) -> Lang {
         Locale::Ko => Lang::Ko,
         Locale::En => Lang::En,
     })
+}
+
+/// On to a page that says that it was done.
+pub(super) fn done_at(path: &str) -> Response {
+    let mut response = see_other(path);
+    let cookie = format!("{DONE}=1; Path=/; Max-Age={DONE_SECONDS}; HttpOnly; SameSite=Strict");
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
 }
 
 /// The value of a cookie.

@@ -4,11 +4,13 @@ use axum::Json;
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
+use chela_page::Lang;
 use serde_json::{Map, Value, json};
 
 use super::form::Form;
-use super::look::shell;
-use super::{SCRIPT, html, own_path, see_other};
+use super::look::{done_at, lang, shell};
+use super::refused::told;
+use super::{SCRIPT, html, own_path};
 use crate::edge::frame::{ErrorCode, Request as Frame};
 use crate::edge::params::bad;
 use crate::edge::table::{Caller, Reply};
@@ -43,6 +45,11 @@ impl Sent {
         Self { caller, form: Form::default(), head }
     }
 
+    /// The language that the answer is read in.
+    pub(super) fn lang(&self, context: &Context) -> Lang {
+        lang(&self.head.headers, context.settings.current().config.deployment.locale)
+    }
+
     pub(super) fn back(&self) -> &str {
         own_path(self.form.get("back").unwrap_or("/"))
     }
@@ -50,7 +57,7 @@ impl Sent {
     /// Nothing is done to what is no longer as its reader saw it, where the form says how that was.
     pub(super) fn as_seen(&self, what: &str, now: Option<&str>) -> Result<(), Refusal> {
         match self.form.get("seen") {
-            Some(seen) if now.is_some_and(|now| now != seen) => Err(Refusal::Conflict {
+            Some(seen) if now.is_some_and(|now| now != seen) => Err(Refusal::Changed {
                 said: format!("{what} has changed since you looked; see how it is now, and try again"),
             }),
             _ => Ok(()),
@@ -59,9 +66,14 @@ impl Sent {
 
     /// Done, or why not: for the script in JSON; else on to the page, or a page that has what was typed.
     pub(super) async fn answer(self, context: &Context, done: Result<String, Refusal>) -> Response {
+        self.answer_with(context, done.map(|next| json!({ "next": next }))).await
+    }
+
+    /// The same with more to say than where to go on: `said` in a word, `note` for what is to be read.
+    pub(super) async fn answer_with(self, context: &Context, done: Result<Value, Refusal>) -> Response {
         match done {
-            Ok(next) if self.head.headers.contains_key(SCRIPT) => Json(json!({ "next": next })).into_response(),
-            Ok(next) => see_other(&next),
+            Ok(told) if self.head.headers.contains_key(SCRIPT) => Json(told).into_response(),
+            Ok(told) => done_at(told["next"].as_str().unwrap_or("/")),
             Err(refusal) => {
                 let typed = TYPED.iter().find_map(|name| self.form.get(name));
                 answer_refused(context, &self.head, &refusal, typed, self.back()).await
@@ -70,7 +82,8 @@ impl Sent {
     }
 }
 
-async fn answer_refused(
+/// For the script in JSON, else as a page; either way in the reader's language.
+pub(in crate::edge) async fn answer_refused(
     context: &Context,
     head: &Parts,
     refusal: &Refusal,
@@ -78,10 +91,11 @@ async fn answer_refused(
     back: &str,
 ) -> Response {
     if head.headers.contains_key(SCRIPT) {
-        return refusal.clone().into_response();
+        let locale = context.settings.current().config.deployment.locale;
+        return refusal.saying(&told(lang(&head.headers, locale), refusal));
     }
     let shell = shell(context, head).await;
-    html(refusal.status(), chela_page::refused(&shell, &refusal.to_string(), typed, back).whole(&shell))
+    html(refusal.status(), chela_page::refused(&shell, &told(shell.lang, refusal), typed, back).whole(&shell))
 }
 
 /// Does what a method of this name does, under the caller's scope and with its line in the audit log.
@@ -103,7 +117,7 @@ pub(super) async fn called(
     args: Map<String, Value>,
     agent: &AgentId,
 ) -> Result<(), Refusal> {
-    let call = Call::of_caller(tool, args, SessionKey::main(agent.clone()));
+    let call = Call::of_caller(tool, args, SessionKey::main(agent.clone())).by_person(&caller.name);
     match invoked(context, caller, call).await {
         Ok(answer) if answer.get("success") == Some(&json!(true)) => Ok(()),
         Ok(answer) => {

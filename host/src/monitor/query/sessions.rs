@@ -122,7 +122,7 @@ fn walk(db: &Connection, query: &SessionsQuery, now: u64) -> Result<(Vec<Found>,
     let until = if only_archived { cursor_activity.min(day_ago - 1) } else { cursor_activity };
     let from = if none_archived { day_ago.max(1) } else { 1 };
     let (index, clause) = match (query.categories.as_slice(), query.roles.as_slice()) {
-        ([_], _) => ("sessions_by_category", "s.category = ?4 AND"),
+        ([category], _) if !category.is_empty() => ("sessions_by_category", "s.category = ?4 AND"),
         (_, [Role::Conversation]) => ("sessions_of_main", "s.main > 0 AND"),
         (_, [Role::Delegation]) => ("sessions_of_delegation", "s.delegation > 0 AND"),
         (_, [Role::Orchestration]) => ("sessions_of_orchestration", "s.orchestration > 0 AND"),
@@ -137,7 +137,7 @@ fn walk(db: &Connection, query: &SessionsQuery, now: u64) -> Result<(Vec<Found>,
     let mut statement = db.prepare_cached(&sql)?;
     let cursor_id = if until == cursor_activity { cursor_id } else { i64::MAX };
     let mut values: Vec<SqlValue> = vec![from.into(), until.into(), cursor_id.into()];
-    if let [category] = query.categories.as_slice() {
+    if let Some(category) = query.categories.first().filter(|key| query.categories.len() == 1 && !key.is_empty()) {
         values.push(category.clone().into());
     }
     let mut rows = statement.query(params_from_iter(values))?;
@@ -178,7 +178,7 @@ fn may_fit(row: &Row<'_>, query: &SessionsQuery) -> rusqlite::Result<bool> {
         return Ok(true);
     }
     let category = row.get_ref(5)?.as_str_or_null()?;
-    Ok(category.is_some_and(|category| query.categories.iter().any(|wanted| wanted == category)))
+    Ok(query.categories.iter().any(|wanted| wanted == category.unwrap_or_default()))
 }
 
 pub(super) fn fits(found: &Found, query: &SessionsQuery) -> bool {
@@ -186,7 +186,7 @@ pub(super) fn fits(found: &Found, query: &SessionsQuery) -> bool {
     let of_role = query.roles.is_empty() || query.roles.iter().any(|role| found.roles[place(*role)] > 0);
     let of_type = query.types.is_empty() || query.types.iter().any(|kind| found.session.types.contains_key(kind));
     let of_category = query.categories.is_empty()
-        || found.category.as_ref().is_some_and(|category| query.categories.contains(category));
+        || query.categories.iter().any(|wanted| *wanted == found.category.as_deref().unwrap_or_default());
     let of_tag =
         query.sub_tags.is_empty() || query.sub_tags.iter().any(|tag| found.shown.collab_sub_tags.contains(tag));
     let states = ThreadState::ALL.iter().zip(found.session.thread_states);
