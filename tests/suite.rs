@@ -38,9 +38,11 @@ mod cases {
     mod hub_browser;
     mod hub_door;
     mod hub_flows;
+    mod hub_forms;
     mod hub_operating;
     mod hub_pictures;
     mod hub_places;
+    mod hub_views;
     mod human_answers;
     mod human_crash;
     mod human_flow;

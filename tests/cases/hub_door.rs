@@ -8,22 +8,22 @@ use serde_json::json;
 use support::{TestHost, WebSocket, eventually};
 
 /// A request to the hub without a token.
-fn asked(host: &TestHost, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+pub(super) fn asked(host: &TestHost, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     let client = Client::new(host.address(Port::Hub), None);
     let method = method.parse().expect("a method");
     host.block_on(client.send(method, path, headers, body.as_bytes().to_vec())).expect("an answer")
 }
 
-fn header(answer: &Answer, name: &str) -> String {
+pub(super) fn header(answer: &Answer, name: &str) -> String {
     answer.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
 }
 
-fn text(answer: &Answer) -> String {
+pub(super) fn text(answer: &Answer) -> String {
     String::from_utf8(answer.body.to_vec()).expect("UTF-8")
 }
 
 /// The cookie of a browser that signed in with the owner's token.
-fn signed_in(host: &TestHost) -> String {
+pub(super) fn signed_in(host: &TestHost) -> String {
     let answer = asked(host, "POST", "/login", &[], &format!("token={}", host.token));
     assert_eq!(answer.status, 303, "{}", text(&answer));
     header(&answer, "set-cookie").split(';').next().expect("a pair").to_owned()

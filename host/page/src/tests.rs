@@ -212,3 +212,36 @@ fn a_dialog_is_fetched_again_and_is_empty_when_there_is_nothing_left_to_ask() {
     assert!(asked.contains("name=\"seen\" value=\"blocked\"") && open.whole(&shell).contains(&asked), "{asked}");
     assert_eq!(over.some(&shell, &["ask"]), "<section id=\"ask\" data-live=\"\"></section>");
 }
+
+#[test]
+fn choosing_a_role_leaves_the_tree() {
+    let shell = shell(Lang::En, "/events?tree=1&session=ws_1");
+    let (_, page) = every(&shell, "text").into_iter().find(|(name, _)| *name == "events-tree").expect("a tree");
+    let head = page.some(&shell, &["head"]);
+    assert!(head.contains("href=\"/events?session=ws_1&amp;role=delegation.subagent\""), "{head}");
+    assert!(head.contains("href=\"/events?session=ws_1\""), "{head}");
+}
+
+#[test]
+fn a_tool_that_failed_is_named_and_a_text_says_that_it_is_cut() {
+    let shell = shell(Lang::Ko, "/chat");
+    let shown = |bubble: Bubble| {
+        let mut view = fixtures::chat_of("글");
+        view.bubbles = vec![Bubble { id: "7".into(), ..bubble }];
+        chat(&shell, &view).some(&shell, &["stream"])
+    };
+    let failed = shown(Bubble { failed: true, failed_tool: Some("http_fetch".into()), ..Bubble::default() });
+    assert!(failed.contains("도구 실패") && failed.contains("<code>http_fetch</code>"), "{failed}");
+    assert!(!failed.contains("상대가 답하지 못했습니다"), "{failed}");
+    let cut = shown(Bubble { rest: Rest::InTranscript, ..Bubble::default() });
+    assert!(cut.contains("글이 길어 잘랐습니다") && cut.contains("href=\"/chat?full=7\""), "{cut}");
+    assert!(shown(Bubble { rest: Rest::Gone, ..Bubble::default() }).contains("더 이상 남아 있지 않습니다"));
+}
+
+#[test]
+fn what_comes_first_is_named_by_its_title() {
+    let shell = shell(Lang::En, "/tasks/task_1");
+    let about = task(&shell, &fixtures::task_of("Lay the <@42> cable"), &TaskTab::Details, None).some(&shell, &["about"]);
+    assert!(about.contains("/tasks/task_0\" dir=\"auto\">Lay the @Eden cable<"), "{about}");
+    assert!(!about.contains(">task_00<"), "{about}");
+}

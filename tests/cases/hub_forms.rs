@@ -1,0 +1,63 @@
+//! Forms of the hub in a browser: what is half written stays in its place, a dialog takes a second try, and what was done is seen.
+
+use chela::port::Port;
+use serde_json::json;
+use support::browser::{Browser, Tab};
+use support::{TestHost, have};
+
+fn open(host: &TestHost, tab: &Tab<'_>, path: &str) {
+    tab.open(&format!("http://{}{path}", host.address(Port::Hub)));
+    tab.until("the page is live", "!document.getElementById('live').hidden");
+}
+
+#[test]
+fn what_is_written_stays_in_its_place_and_is_sent_on_the_second_try() {
+    if !have("chromium") {
+        return;
+    }
+    let host = TestHost::scripted_with("{ rules: [] }", |config| {
+        config["continuation"]["enabled"] = json!(false);
+        let agents = config["agents"]["list"].as_array_mut().expect("a team");
+        agents.iter_mut().filter(|agent| agent["id"] == "seum").for_each(|agent| agent["role"] = json!("agent"));
+    });
+    host.get("/api/stats");
+    let browser = Browser::start();
+    let tab = browser.tab();
+    tab.reads("en");
+    tab.open(&host.app().hub_link().expect("a link"));
+    drafts_stay_in_their_places(&host, &tab);
+    a_dialog_takes_a_second_try(&host, &tab);
+}
+
+fn drafts_stay_in_their_places(host: &TestHost, tab: &Tab<'_>) {
+    let value = |selector: &str| tab.eval(&format!("document.querySelector('{selector}').value"));
+    open(host, tab, "/chat?agent=ruda");
+    tab.fill("#message", "half a word to Ruda");
+    open(host, tab, "/chat?agent=seum");
+    assert_eq!(value("#message"), json!(""), "it was meant for another");
+    open(host, tab, "/chat");
+    assert_eq!(value("#message"), json!("half a word to Ruda"), "the same chat, by another address");
+    let task = host.begin("eden", &["one"]);
+    open(host, tab, &format!("/tasks/{task}?dialog=block"));
+    tab.fill("dialog textarea", "the reason of a block");
+    open(host, tab, &format!("/tasks/{task}?dialog=cancel"));
+    assert_eq!(value("dialog textarea"), json!(""), "a block is no cancellation");
+    open(host, tab, &format!("/tasks/{task}?dialog=block"));
+    assert_eq!(value("dialog textarea"), json!("the reason of a block"));
+}
+
+fn a_dialog_takes_a_second_try(host: &TestHost, tab: &Tab<'_>) {
+    let task = host.begin("seum", &["one"]);
+    open(host, tab, &format!("/tasks/{task}?dialog=cancel"));
+    tab.fill("dialog textarea", "nobody needs it");
+    host.done("seum", "task_block", json!({ "task_id": task, "reason": "somebody else was quicker" }));
+    tab.click("dialog button.main");
+    tab.until("the conflict is said", "document.querySelector('dialog .said').innerText.includes('changed since you looked')");
+    tab.until("the form knows how it stands", "document.querySelector('dialog [name=seen]').value === 'blocked'");
+    assert_eq!(tab.eval("document.querySelector('dialog textarea').value"), json!("nobody needs it"));
+    tab.click("dialog button.main");
+    tab.until("what was done is seen", "!document.querySelector('dialog[open]') && !document.querySelector('#told')?.hidden && document.querySelector('#told').innerText === 'Done'");
+    assert_eq!(tab.eval("document.querySelector('#announce').innerText"), json!("Done"), "and heard");
+    assert_eq!(host.task(&task)["status"], "cancelled");
+    tab.until("it goes by itself", "document.querySelector('#told').hidden");
+}
