@@ -328,7 +328,8 @@ impl Store {
             task.last_activity = self.now();
             document.update(&task);
         }
-        archive::append(&self.folder, id, &document, self.parts.clock.now())
+        self.archive
+            .append(id, &document, self.parts.clock.now())
             .map_err(|(path, cause)| Error::file("write", &path, cause))?;
         self.held.remove(id);
         self.ended.push(Arc::new(task.clone()));
