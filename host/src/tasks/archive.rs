@@ -101,11 +101,14 @@ impl Archive {
         let mut part = 0;
         loop {
             let path = self.dir.join(month_file(month, part + 1));
-            match known.texts((month.to_owned(), part + 1), &path, id) {
+            let texts = match known.texts((month.to_owned(), part + 1), &path, id) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(part.max(1))),
-                texts if texts?.iter().any(same) => return Ok(None),
-                _ => part += 1,
+                texts => texts?,
+            };
+            if texts.iter().any(same) {
+                return Ok(None);
             }
+            part += 1;
         }
     }
 
