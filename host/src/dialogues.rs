@@ -26,6 +26,8 @@ pub use belongs::Task;
 pub use turns::Page;
 
 const KIND: &str = "dialogue";
+/// Runs that wait to be written while the disk takes none; what is past this waits for the next start.
+const WAITING_MAX: usize = 10_000;
 /// How long a reader waits for what is about to be written.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Tasks with news that a slow listener may be behind.
@@ -88,7 +90,7 @@ pub struct Handle(Arc<Shared>);
 
 struct Shared {
     options: Options,
-    /// Runs whose turns are to be written. As many as end meanwhile: each is a record of the journal.
+    /// Runs whose turns are to be written; each is a record of the journal.
     waiting: Mutex<Waiting>,
     /// There is something to write.
     woken: Notify,
@@ -152,10 +154,16 @@ impl Handle {
 
     /// The end is on record: its turns may be written.
     pub fn ended(&self, noted: Noted) {
-        if let Some(ended) = noted.0 {
-            self.0.waiting().ended.push_back(ended);
-            self.0.woken.notify_one();
+        let Some(ended) = noted.0 else { return };
+        let mut waiting = self.0.waiting();
+        if waiting.ended.len() >= WAITING_MAX {
+            // The journal has it, and the next start finds it there.
+            tracing::warn!(run = ended.run, "too many runs wait for their dialogues; it is written after the next start");
+            return;
         }
+        waiting.ended.push_back(ended);
+        drop(waiting);
+        self.0.woken.notify_one();
     }
 
     /// The turns of a task, oldest first; with a run of it, only if that run has a part in it.

@@ -188,8 +188,9 @@ pub fn start(
     if let Some(transaction) = transaction {
         options.journal.commit(transaction)?;
     }
-    let journal = options.journal.clone();
-    let writer = Writer::start(move |runs| store::settle(&journal, runs))
+    let (journal, steps) = (options.journal.clone(), options.journal.clone());
+    let mend = Box::new(move |path: &std::path::Path, runs: &[transcript::Ended]| store::mend_from(&steps, path, runs));
+    let writer = Writer::start(move |runs| store::settle(&journal, runs), mend)
         .map_err(|cause| Error::Transcript { path: options.dir.sessions(), cause })?;
     let closed = CancellationToken::new();
     let handle = Handle(Arc::new(Shared {
@@ -269,7 +270,7 @@ impl Handle {
     /// The session that a run belongs to.
     pub fn session_of_run(&self, run: &str) -> Option<SessionKey> {
         let state = self.0.state();
-        state.live(run).map(|live| live.key.clone()).or_else(|| state.past.get(run).map(|(key, ..)| key.clone()))
+        state.live(run).map(|live| live.key.clone()).or_else(|| state.past.get(run).map(|(key, ())| key.clone()))
     }
 
     /// What a run is a part of, whether or not it has ended.

@@ -174,6 +174,8 @@ struct Shared {
 
 struct Agent {
     folder: PathBuf,
+    /// Its finished tasks; for whoever looks without the lock.
+    archive: Arc<archive::Archive>,
     store: Mutex<Store>,
     shown: Shown,
     /// Whether the store has something to look after.
@@ -246,9 +248,10 @@ impl Handle {
                 shown.clone(),
                 known.unwrap_or_default(),
             )?;
-            let waits = store.waits.clone();
+            let (waits, archive) = (store.waits.clone(), store.archive.clone());
+            let settling = Mutex::default();
             let opened_agent =
-                Agent { folder: folder.clone(), store: Mutex::new(store), shown, waits, settling: Mutex::default() };
+                Agent { folder: folder.clone(), archive, store: Mutex::new(store), shown, waits, settling };
             let agent = (agent.id.clone(), Arc::new(opened_agent));
             shared.agents.write().unwrap_or_else(PoisonError::into_inner).extend([agent]);
             opened.push(folder.join("tasks"));
@@ -304,7 +307,7 @@ impl Handle {
             return Some(View::clone(&open));
         }
         self.agents().into_iter().find_map(|(agent, known)| {
-            let task = archive::find(&known.folder, id)?.task();
+            let task = known.archive.find(id)?.task();
             Some(View { agent, id: id.to_owned(), task: Arc::new(task), problem: None, session: None })
         })
     }
@@ -317,7 +320,7 @@ impl Handle {
         if self.0.closed.lock().unwrap_or_else(PoisonError::into_inner).contains(id) {
             return Some(false);
         }
-        let found = self.agents().iter().any(|(_, agent)| archive::find(&agent.folder, id).is_some());
+        let found = self.agents().iter().any(|(_, agent)| agent.archive.find(id).is_some());
         if found {
             self.close(id);
         }

@@ -189,6 +189,36 @@ fn a_sub_agent_works_apart_without_tasks_and_its_result_comes_back() {
 }
 
 #[test]
+fn an_idle_session_of_a_sub_agent_is_archived_after_its_days() {
+    let host = host();
+    let spawned = |task: &str| {
+        let accepted = host.tool("eden", "sessions_spawn", json!({ "task": task }));
+        accepted["childSessionKey"].as_str().unwrap_or_else(|| panic!("{accepted}")).to_owned()
+    };
+    let (idle, pinned) = (spawned("count the files"), spawned("count the files"));
+    let listed = |key: &str| {
+        let sessions = host.call("sessions.list", json!({ "limit": 500 })).expect("a list");
+        sessions["sessions"].as_array().expect("a list").iter().find(|row| row["key"] == *key).cloned()
+    };
+    let id = host.eventually("both have ended", || {
+        let ended = |key: &str| listed(key).filter(|row| row["status"] == "done" && row.get("lastRunId").is_some());
+        ended(&pinned)?;
+        Some(ended(&idle)?["sessionId"].as_str().expect("an id").to_owned())
+    });
+    host.eventually("no job is open", || {
+        let open = host.call("jobs.list", json!({ "status": ["PENDING", "RUNNING"] })).expect("a list");
+        open["jobs"].as_array().expect("a list").is_empty().then_some(())
+    });
+    host.call("sessions.patch", json!({ "key": pinned, "pinned": true })).expect("patched");
+    let archived = host.dir.state.path().join(format!("sessions/eden/archive/{id}.jsonl"));
+    host.clock.advance(Duration::from_secs(29 * 86_400));
+    assert!(listed(&idle).is_some() && !archived.exists(), "it may be needed yet");
+    host.clock.advance(Duration::from_secs(2 * 86_400));
+    host.eventually("it is archived", || (listed(&idle).is_none() && archived.exists()).then_some(()));
+    assert!(listed(&pinned).is_some() && listed("agent:eden:main").is_some(), "others stay");
+}
+
+#[test]
 fn sub_agents_go_only_so_deep_and_the_refusal_names_the_setting() {
     let host = TestHost::scripted_with(SCRIPT, |config| {
         quiet(config);

@@ -1,9 +1,10 @@
 //! What connected clients are told as it happens: the words of runs, sessions that change, ticks.
 //! Keeps true: telling never waits; whoever falls too far behind is told that it missed something. Never: keeps anything for later.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::broadcast;
 
 /// Tellings that a slow listener may be behind.
@@ -26,6 +27,18 @@ pub struct Told {
     pub audience: Audience,
     /// JSON.
     pub payload: String,
+    value: OnceLock<Value>,
+}
+
+impl Told {
+    pub fn new(event: &'static str, audience: Audience, payload: String) -> Self {
+        Self { event, audience, payload, value: OnceLock::new() }
+    }
+
+    /// What it says, taken apart by the first who asks for all of them.
+    pub fn value(&self) -> &Value {
+        self.value.get_or_init(|| serde_json::from_str(&self.payload).unwrap_or_default())
+    }
 }
 
 #[derive(Clone)]
@@ -61,7 +74,7 @@ impl Feed {
         }
         let payload = serde_json::to_string(payload).expect("what is told is plain JSON");
         // Nobody listening any more is no fault.
-        let _ = self.0.send(Arc::new(Told { event, audience, payload }));
+        let _ = self.0.send(Arc::new(Told::new(event, audience, payload)));
     }
 
     pub fn listen(&self) -> Listener {

@@ -2,6 +2,8 @@
 //! Keeps true: an answer is committed with the change that it tells of, where the tool can do that; a key stands for one tool and one
 //! session; of two who come with one key the second waits for the first. Never: knows what a tool does.
 
+mod aged;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +15,8 @@ use tokio::sync::watch;
 use crate::clock::{Clock, Timestamp};
 use crate::journal::{self, Transaction};
 use crate::session_key::SessionKey;
+
+pub use aged::Aged;
 
 const KIND: &str = "tool-result";
 /// The longest key that a caller may give; longer names of calls are hashed.
@@ -108,8 +112,8 @@ struct Shared {
 }
 
 struct State {
-    /// Keys that the journal has: whose, and since when.
-    known: HashMap<Key, (String, Timestamp)>,
+    /// Keys that the journal has, of which session, and since when.
+    known: Aged<Arc<str>, ()>,
     /// Keys whose calls are being made.
     open: HashMap<Key, watch::Receiver<()>>,
 }
@@ -130,7 +134,11 @@ pub enum Claim {
 
 impl Handle {
     pub fn new(journal: journal::Handle, clock: Clock, found: Found) -> Self {
-        let state = Mutex::new(State { known: found.0, open: HashMap::new() });
+        let mut known = Aged::new(OF_SESSION_MAX);
+        for (key, (session, at)) in found.0 {
+            known.insert(&key.0, at, session.into(), ());
+        }
+        let state = Mutex::new(State { known, open: HashMap::new() });
         Self(Arc::new(Shared { journal, clock, state }))
     }
 
@@ -144,7 +152,7 @@ impl Handle {
                     None => {
                         let (done, waits) = watch::channel(());
                         state.open.insert(key.clone(), waits);
-                        break (done, state.known.contains_key(&key));
+                        break (done, state.known.contains(&key.0));
                     }
                 }
             };
@@ -185,35 +193,31 @@ impl Handle {
 
     /// With this transaction nobody will ask for the answer of a call any more.
     pub fn forget(&self, transaction: &mut Transaction, key: &Key) -> Result<(), journal::Error> {
+        self.drop_known(transaction, &key.0)
+    }
+
+    fn drop_known(&self, transaction: &mut Transaction, key: &str) -> Result<(), journal::Error> {
         match self.0.state().known.remove(key) {
-            Some(_) => journal::drop_record(transaction, KIND, &key.0),
-            None => Ok(()),
+            true => journal::drop_record(transaction, KIND, key),
+            false => Ok(()),
         }
     }
 
     /// Takes out answers from before a time, and the oldest of sessions that have too many.
     pub async fn sweep(&self, before: Timestamp) -> Result<(), journal::Error> {
-        let old: Vec<Key> = {
-            let state = self.0.state();
-            let mut of_session: HashMap<&str, Vec<(Timestamp, &Key)>> = HashMap::new();
-            for (key, (session, at)) in state.known.iter().filter(|(key, _)| !state.open.contains_key(*key)) {
-                of_session.entry(session).or_default().push((*at, key));
+        loop {
+            let part = {
+                let state = self.0.state();
+                let is_open = |key: &str| !state.open.is_empty() && state.open.contains_key(&Key(key.to_owned()));
+                state.known.old(before, SWEPT_AT_ONCE, is_open)
+            };
+            if part.is_empty() {
+                return Ok(());
             }
-            let mut old = Vec::new();
-            for mut keys in of_session.into_values() {
-                keys.sort_unstable_by_key(|(at, _)| *at);
-                let past_max = keys.len().saturating_sub(OF_SESSION_MAX);
-                let is_old = |(nth, (at, _)): &(usize, (Timestamp, &Key))| *nth < past_max || *at < before;
-                old.extend(keys.into_iter().enumerate().filter(is_old).map(|(_, (_, key))| key.clone()));
-            }
-            old
-        };
-        for part in old.chunks(SWEPT_AT_ONCE) {
             let mut transaction = Transaction::default();
-            part.iter().try_for_each(|key| self.forget(&mut transaction, key))?;
+            part.iter().try_for_each(|key| self.drop_known(&mut transaction, key))?;
             self.0.journal.commit_async(transaction).await?;
         }
-        Ok(())
     }
 }
 
@@ -287,7 +291,7 @@ impl Keep {
 
     fn note(&self) {
         let at = self.handle.0.clock.now();
-        self.handle.0.state().known.insert(self.key.clone(), (self.session.clone(), at));
+        self.handle.0.state().known.insert(&self.key.0, at, self.session.as_str().into(), ());
     }
 }
 

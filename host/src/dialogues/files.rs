@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -15,6 +15,8 @@ use crate::config::Config;
 const WHOLE: &str = ".whole";
 /// A line past this is not ours.
 const LINE_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// So much of an end is read first.
+const STEP_BYTES: u64 = 16 * 1024;
 
 fn path_of(dir: &Path, task: &str) -> PathBuf {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -49,22 +51,55 @@ fn for_each_line(file: File, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     }
 }
 
-/// Appends the turns of a run, unless they are there, and brings them to the disk.
+/// Appends the turns of a run, unless they are there, and brings them to the disk. Runs are written one after the other, each until it is
+/// there: only the last can be there already, or a part of it.
 pub(super) fn append(dir: &Path, task: &str, run: &str, turns: &[Value]) -> io::Result<()> {
     chela_storage::make_private_dir(dir)?;
-    if read(dir, task)?.iter().any(|turn| turn["runId"] == *run) {
+    if turns.is_empty() {
         return Ok(());
     }
     let path = path_of(dir, task);
-    let torn = fs::read(&path).is_ok_and(|bytes| bytes.last().is_some_and(|byte| *byte != b'\n'));
-    let mut text = if torn { "\n".to_owned() } else { String::new() };
-    for turn in turns {
-        text.push_str(&turn.to_string());
-        text.push('\n');
+    let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path)?;
+    let (from, there) = end_of_run(&file, run)?;
+    if there == turns.len() {
+        return Ok(());
     }
-    let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    // A part of it, or a line that a crash has cut off.
+    if from != file.metadata()?.len() {
+        file.set_len(from)?;
+    }
+    let text: String = turns.iter().map(|turn| format!("{turn}\n")).collect();
     file.write_all(text.as_bytes())?;
     file.sync_data()
+}
+
+/// Where the lines of a run begin that a file ends with, and how many they are; a torn line is none.
+fn end_of_run(file: &File, run: &str) -> io::Result<(u64, usize)> {
+    let len = file.metadata()?.len();
+    let mut step = STEP_BYTES;
+    loop {
+        let start = len.saturating_sub(step);
+        let mut bytes = vec![0; usize::try_from(len - start).map_err(io::Error::other)?];
+        file.read_exact_at(&mut bytes, start)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let (mut from, mut count) = (whole, 0);
+        while from > 0 {
+            let line = bytes[..from - 1].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            if line == 0 && start > 0 {
+                // It begins before what was read.
+                break;
+            }
+            let turn: Option<Value> = serde_json::from_slice(&bytes[line..from - 1]).ok();
+            if turn.is_none_or(|turn| turn["runId"] != *run) {
+                return Ok((start + from as u64, count));
+            }
+            (from, count) = (line, count + 1);
+        }
+        if start == 0 {
+            return Ok((from as u64, count));
+        }
+        step *= 2;
+    }
 }
 
 pub(super) fn are_whole(dir: &Path) -> bool {
@@ -172,6 +207,14 @@ mod tests {
         let runs: Vec<Value> =
             read(temp.path(), "task_1").expect("read").iter().map(|turn| turn["runId"].clone()).collect();
         assert_eq!(runs, ["a", "a", "b"]);
+        // A crash in the middle of a run: it is written again as a whole.
+        let long = |run: &str, n: u64| json!({ "runId": run, "taskId": "task_1", "n": n, "content": "y".repeat(30_000) });
+        append(temp.path(), "task_1", "c", &[long("c", 0), long("c", 1)]).expect("written");
+        append(temp.path(), "task_1", "c", &[long("c", 0), long("c", 1), long("c", 2)]).expect("written again");
+        append(temp.path(), "task_1", "c", &[long("c", 0), long("c", 1), long("c", 2)]).expect("there already");
+        let found = read(temp.path(), "task_1").expect("read");
+        let numbers: Vec<Option<u64>> = found.iter().map(|turn| turn["n"].as_u64()).collect();
+        assert_eq!(numbers, [None, None, None, Some(0), Some(1), Some(2)]);
         assert!(read(temp.path(), "../task_1").expect("read").is_empty());
         assert!(path_of(temp.path(), "../x").starts_with(temp.path()));
         assert!(!path_of(temp.path(), "../x").to_string_lossy().contains(".."));

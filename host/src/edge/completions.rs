@@ -256,7 +256,7 @@ async fn stream(
             biased;
             heard = listener.next() => match heard {
                 Heard::Told(heard) if heard.event == "agent" && heard.payload.contains(&run) => {
-                    let payload: Value = serde_json::from_str(&heard.payload).unwrap_or_default();
+                    let payload = heard.value();
                     if payload["runId"] == json!(run) && payload["stream"] == "assistant" {
                         // An answer that began anew cannot be taken back here: what it says now follows.
                         let fresh = payload["data"]["delta"].as_str().unwrap_or_default();

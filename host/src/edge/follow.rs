@@ -24,6 +24,8 @@ use crate::settings::Principal;
 
 /// Events that are sent before the follower must have shown that it reads.
 const WINDOW: usize = 1_024;
+/// Events after which a follower is asked whether it reads: with every round it would be woken twice as often as it is told something.
+const ASK_EVERY: u64 = 256;
 /// Events of one round.
 const ROUND: usize = 256;
 /// How long a follower may take to show that it reads.
@@ -58,7 +60,7 @@ pub(super) async fn follow(
             .max_frame_size(Some(INBOUND_BYTES_MAX));
         let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(limits)).await;
         let lost = token_lost(&context, &settings, holder.as_deref());
-        Follower { socket, followed, sent: 0, acknowledged: 0 }.run(&context, lost).await;
+        Follower { socket, followed, sent: 0, asked: 0, acknowledged: 0 }.run(&context, lost).await;
     });
     Ok(accepted)
 }
@@ -79,8 +81,9 @@ pub(super) fn since(query: Option<&str>) -> Result<Option<i64>, Refusal> {
 struct Follower {
     socket: Socket,
     followed: Followed,
-    /// Events that were sent, and of those how many are known to be read.
+    /// Events that were sent, of those how many it was asked about, and how many are known to be read.
     sent: u64,
+    asked: u64,
     acknowledged: u64,
 }
 
@@ -154,7 +157,7 @@ impl Follower {
         }
     }
 
-    /// Sends a round and asks whether it was read; waits for those before when too many are under way.
+    /// Sends a round and asks now and then whether it was read; waits for those before when too many are under way.
     async fn send(&mut self, told: &[std::sync::Arc<Told>]) -> Result<(), End> {
         for event in told {
             for frame in event.frames(frames) {
@@ -164,7 +167,10 @@ impl Follower {
             }
         }
         self.sent += told.len() as u64;
-        self.ping().await?;
+        match self.sent - self.asked >= ASK_EVERY {
+            true => self.ping().await?,
+            false => timely(self.socket.flush()).await?,
+        }
         let until = tokio::time::Instant::now() + PATIENCE;
         while self.sent - self.acknowledged > WINDOW as u64 {
             match tokio::time::timeout_at(until, self.socket.next()).await {
@@ -176,6 +182,7 @@ impl Follower {
     }
 
     async fn ping(&mut self) -> Result<(), End> {
+        self.asked = self.sent;
         timely(self.socket.send(Message::Ping(self.sent.to_be_bytes().to_vec().into()))).await
     }
 

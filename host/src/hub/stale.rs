@@ -101,7 +101,7 @@ pub fn of_feed(told: &Told, stale: &mut Stale) {
     if !matches!(told.event, "chat" | "sessions.changed") {
         return;
     }
-    let Ok(payload) = serde_json::from_str::<Value>(&told.payload) else { return };
+    let payload = told.value();
     let Some(session) = payload["sessionKey"].as_str() else { return };
     if told.event == "chat" && payload["state"] == "delta" {
         let text = payload["message"]["content"][0]["text"].as_str().unwrap_or_default();
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn words_of_a_run_are_passed_on_and_its_end_makes_the_chat_stale() {
-        let told = |payload: Value| Told { event: "chat", audience: Audience::Readers, payload: payload.to_string() };
+        let told = |payload: Value| Told::new("chat", Audience::Readers, payload.to_string());
         let mut stale = Stale::default();
         let delta = json!({ "sessionKey": "agent:a:main", "agentId": "a", "state": "delta", "message": { "content": [{ "text": "so far" }] } });
         of_feed(&told(delta), &mut stale);

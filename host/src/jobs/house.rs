@@ -1,6 +1,6 @@
 //! Keeping house: what the log has been told of, jobs that stand still, jobs that are old.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use super::{Ask, Brief, Handle, files, store};
 use crate::clock::Timestamp;
 use crate::journal::Transaction;
 use crate::metrics::Gauge;
+use crate::session_key::SessionKey;
 
 /// Between two notes of what the log has been told, and two looks at the counts.
 const TOLD_EVERY: Duration = Duration::from_secs(2);
@@ -89,6 +90,7 @@ impl Handle {
             if now.saturating_sub(swept) >= SWEEP_EVERY {
                 swept = now;
                 self.sweep().await;
+                self.archive_idle().await;
             }
         }
     }
@@ -152,6 +154,26 @@ impl Handle {
         let swept = tokio::task::spawn_blocking(move || files::sweep(&dir, before)).await;
         if let Ok(days @ 1..) = swept {
             tracing::info!(days, "files of old jobs were removed");
+        }
+    }
+
+    /// Sessions that flows have begun and that were idle for as long as they are kept.
+    async fn archive_idle(&self) {
+        let days = u64::from(self.0.options.settings.current().config.session.subagent_keep_days);
+        if days == 0 {
+            return;
+        }
+        let open: Vec<_> = self.0.state().open.values().map(|open| open.now()).collect();
+        let in_use: HashSet<&str> =
+            open.iter().flat_map(|job| [job.session_key.as_str(), job.target_session_key.as_str()]).collect();
+        let before = Timestamp(self.0.now().0.saturating_sub(days * DAY_MS));
+        let is_in_use = |key: &SessionKey| in_use.contains(key.to_string().as_str());
+        match self.0.options.sessions.archive_idle(before, is_in_use).await {
+            Ok(0) => {}
+            Ok(sessions) => tracing::info!(sessions, days, "idle sessions of sub-agents were archived"),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "idle sessions could not be archived")
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use chela_storage::{Catalogue, Segment};
 
@@ -18,6 +19,8 @@ use super::mend::mend;
 const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 /// So much of a segment's beginning tells it from another, and so much before where it was read to that it still is what was read.
 const HEAD_BYTES: usize = 256;
+/// How old the length of the whole log may be that progress is told by.
+const TOTAL_EVERY: Duration = Duration::from_secs(2);
 /// A place in a segment is told by 32 bits.
 const SEGMENT_BYTES_MAX: u64 = u32::MAX as u64;
 
@@ -25,10 +28,14 @@ pub(super) struct Follower {
     catalogue: Catalogue,
     marks: BTreeMap<u32, Mark>,
     current: Option<Current>,
+    /// How long the log was in all, and when that was looked up.
+    total: Option<(Instant, u64)>,
 }
 
 struct Current {
     path: PathBuf,
+    /// It has the name of the one that is written, not of one that is closed.
+    active: bool,
     file: File,
     reading: Reading,
     /// A later segment was seen: this one grows no more.
@@ -74,7 +81,7 @@ pub(super) enum Next {
 
 impl Follower {
     pub(super) fn new(catalogue: Catalogue, marks: Vec<Mark>) -> Self {
-        Self { catalogue, marks: marks.into_iter().map(|mark| (mark.number, mark)).collect(), current: None }
+        Self { catalogue, marks: marks.into_iter().map(|mark| (mark.number, mark)).collect(), current: None, total: None }
     }
 
     /// Whether the segments that were read are still the ones that lie there. Those that were removed from the beginning are given back.
@@ -95,6 +102,14 @@ impl Follower {
         Ok(Some(removed))
     }
 
+    /// The last of the segments that were read and have been removed from the beginning since; from now on they were never there.
+    pub(super) fn removed(&mut self) -> io::Result<Option<u32>> {
+        let Some(first) = self.segments()?.iter().map(|segment| segment.number).min() else { return Ok(None) };
+        let last = self.marks.range(..first).next_back().map(|(number, _)| *number);
+        self.marks.retain(|number, _| *number >= first);
+        Ok(last)
+    }
+
     fn segments(&mut self) -> io::Result<Vec<Segment>> {
         match self.catalogue.segments() {
             // The directory comes with the first event.
@@ -105,11 +120,17 @@ impl Follower {
 
     /// How much was read of how much there is, in bytes.
     pub(super) fn progress(&mut self) -> io::Result<(u64, u64)> {
+        let read = self.marks.values().map(|mark| mark.read_to).sum();
+        // Asked for with every chunk of news, and a log of months has thousands of files.
+        if let Some((_, total)) = self.total.filter(|(at, _)| at.elapsed() < TOTAL_EVERY) {
+            return Ok((read, total.max(read)));
+        }
         let mut total = 0;
         for segment in self.segments()? {
             total += std::fs::metadata(&segment.path).map_or(0, |facts| facts.len());
         }
-        Ok((self.marks.values().map(|mark| mark.read_to).sum(), total))
+        self.total = Some((Instant::now(), total));
+        Ok((read, total))
     }
 
     /// Fills `chunk` with the next lines.
@@ -132,7 +153,9 @@ impl Follower {
                 self.mark(&current)?;
                 continue;
             }
-            let later = self.segments()?.iter().any(|segment| segment.number > current.reading.number);
+            // While the one that is written lies under its name there is no later one, and the directory need not be listed.
+            let later = !current.is_written()?
+                && self.segments()?.iter().any(|segment| segment.number > current.reading.number);
             if later {
                 // It may have grown between our last look and the moment it was closed: once more, then the next.
                 current.over = true;
@@ -160,7 +183,8 @@ impl Follower {
         let offset = self.marks.get(&segment.number).map_or(0, |mark| mark.read_to);
         let file = File::open(&segment.path)?;
         let reading = Reading::new(segment.number, offset, LIMITS);
-        Ok(Some(Current { path: segment.path.clone(), file, reading, over: false }))
+        let (path, active) = (segment.path.clone(), !segment.closed);
+        Ok(Some(Current { path, active, file, reading, over: false }))
     }
 
     fn has_more(&self, segment: &Segment) -> bool {
@@ -204,6 +228,13 @@ impl Current {
         }
         chunk.buffer.truncate(filled);
         Ok(filled)
+    }
+
+    /// Whether it is the segment that is written.
+    fn is_written(&self) -> io::Result<bool> {
+        let ours = self.file.metadata()?;
+        let there = std::fs::metadata(&self.path);
+        Ok(self.active && there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())))
     }
 
     /// Whether another file lies under its name, or it was cut.

@@ -1,6 +1,7 @@
 //! The index of the event log, in SQLite: what was read goes in with how far the reading went, in one transaction.
 //! Keeps true: it follows from the log alone, and agrees with a reading of the whole log whatever was cut off. Never: holds what the log does not.
 
+mod prune;
 mod sessions;
 
 use std::collections::HashMap;
@@ -12,16 +13,22 @@ use super::category::{Classified, Overrides, Shown};
 use super::fold;
 use super::line::Line;
 use crate::event::Role;
+pub(super) use prune::Pruning;
 pub(super) use sessions::parsed;
 use sessions::{SILENCE_MS, Sessions};
 
 /// Another number means another layout, or that events add up to something else: the index is made again.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 const TIMES_EVERY_MS: u64 = 60_000;
 /// News go in beside those who make them: after so many events the processor is left to whoever waits for it.
 const YIELD_EVERY: usize = 8;
 /// Words that are kept at hand.
 const WORDS_MAX: usize = 50_000;
+/// Pages that the writer keeps: what the events of a few minutes change, so that each page is read once. The system keeps the rest of the file at
+/// hand by itself; a larger cache fills in the course of a day and looks like memory that is lost.
+const WRITER_CACHE_KIB: i64 = 8 * 1024;
+/// Each of the connections that read keeps the upper pages of the trees that queries go through.
+pub(super) const READER_CACHE_KIB: i64 = 4 * 1024;
 pub(super) const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 #[derive(Debug, thiserror::Error)]
@@ -364,29 +371,6 @@ impl Index {
         self.wrap(read())
     }
 
-    /// Forgets the events of segments that were removed, and the sessions that lie wholly in them.
-    pub(super) fn remove_segments(&mut self, numbers: &[u32]) -> Result<(), IndexError> {
-        let Some(last) = numbers.iter().max() else { return Ok(()) };
-        let end = (i64::from(*last) + 1) << 32;
-        self.sessions.forget();
-        self.words.clear();
-        self.change(|tx, _| {
-            for sql in [
-                "DELETE FROM subjects WHERE seq < ?",
-                "DELETE FROM ids WHERE seq < ?",
-                "DELETE FROM times WHERE seq < ?",
-                "DELETE FROM events WHERE seq < ?",
-                "DELETE FROM threads WHERE last_seq < ?",
-            ] {
-                tx.execute(sql, [end])?;
-            }
-            tx.execute("DELETE FROM sessions WHERE NOT EXISTS (SELECT 1 FROM events WHERE session = sessions.id)", [])?;
-            tx.execute("DELETE FROM tasks WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE id = tasks.session)", [])?;
-            tx.execute("DELETE FROM segments WHERE number <= ?", [*last])?;
-            Ok(())
-        })
-    }
-
     /// Makes the ways by which queries find rows; from then on the index counts as filled.
     pub(super) fn finish(&mut self, overrides: &Overrides) -> Result<(), IndexError> {
         self.change(|tx, sessions| sessions.store(tx, overrides, None))?;
@@ -395,7 +379,7 @@ impl Index {
             let flushed = std::fs::File::open(&self.path).and_then(|file| file.sync_all());
             flushed.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
             // Everything is on the disk: from here on, changes are kept by a log of their own.
-            configure(&self.db)?;
+            configure(&self.db, WRITER_CACHE_KIB)?;
             self.db.execute("INSERT OR REPLACE INTO meta VALUES ('filled', 1)", [])
         });
         self.wrap(finished)?;
@@ -434,7 +418,7 @@ fn open_filled(path: &Path) -> Db<Option<Connection>> {
         return Ok(None);
     }
     let db = Connection::open(path)?;
-    configure(&db)?;
+    configure(&db, WRITER_CACHE_KIB)?;
     let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version != VERSION {
         return Ok(None);
@@ -448,6 +432,8 @@ fn create(path: &Path) -> Db<Connection> {
     let db = Connection::open(path)?;
     // What is cut off while it is filled is made again, so nothing needs to be undone or to survive until it is finished.
     db.pragma_update(None, "page_size", 8192)?;
+    // Before there is a table: pages of what was removed can be given back to the disk.
+    db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     db.pragma_update(None, "threads", 2)?;
     db.pragma_update(None, "journal_mode", "OFF")?;
     db.pragma_update(None, "synchronous", "OFF")?;
@@ -462,10 +448,10 @@ fn create(path: &Path) -> Db<Connection> {
 }
 
 /// How every connection to the index behaves. A power cut may undo the last transactions, never tear one: they are read again from the log.
-pub(super) fn configure(db: &Connection) -> Db<()> {
+pub(super) fn configure(db: &Connection, cache_kib: i64) -> Db<()> {
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "NORMAL")?;
-    db.pragma_update(None, "cache_size", -32 * 1024)?;
+    db.pragma_update(None, "cache_size", -cache_kib)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
     db.busy_timeout(std::time::Duration::from_secs(5))?;
     db.set_prepared_statement_cache_capacity(64);

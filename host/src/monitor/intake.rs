@@ -79,6 +79,14 @@ impl Intake {
         Ok(Self::Ahead(Reader { came: Some(came), thread: Some(reader) }))
     }
 
+    /// The last of the segments that were removed since they were read.
+    pub(super) fn removed(&mut self) -> io::Result<Option<u32>> {
+        match self {
+            Self::Here(follower) => follower.removed(),
+            Self::Ahead(_) | Self::Moving => Ok(None),
+        }
+    }
+
     pub(super) fn next(&mut self) -> io::Result<Came> {
         let came = match self {
             Self::Here(follower) => return next_of(follower),

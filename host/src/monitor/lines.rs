@@ -39,6 +39,11 @@ impl Lines {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).open.clear();
     }
 
+    /// Segments up to this one were removed: while one is open, the disk keeps it.
+    pub(super) fn forget_up_to(&self, number: u32) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).open.retain(|open, _| *open > number);
+    }
+
     fn file(&self, number: u32) -> io::Result<Arc<File>> {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = files.open.get(&number) {

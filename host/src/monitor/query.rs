@@ -14,7 +14,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 
 use super::fold::{Status, ThreadState};
-use super::index::{configure, remove};
+use super::index::{READER_CACHE_KIB, configure, remove};
 use super::lines::Lines;
 use crate::event::Role;
 
@@ -162,7 +162,7 @@ impl Readers {
             &self.path,
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
         )?;
-        configure(&db)?;
+        configure(&db, READER_CACHE_KIB)?;
         db.pragma_update(None, "query_only", true)?;
         Ok(db)
     }

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::classifier::Classifier;
 use super::fold::Spot;
 use super::follow::{Chunk, Follower};
-use super::index::{Entry, How, Index, IndexError, Unclassified};
+use super::index::{Entry, How, Index, IndexError, Pruning, Unclassified};
 use super::intake::{Came, Intake, Parsed};
 use super::line::Line;
 use super::live::Told;
@@ -35,6 +35,9 @@ const GATHER: Duration = Duration::from_millis(100);
 const FOLLOWED_GATHER: Duration = Duration::from_millis(20);
 /// After a failure of the disk or the index.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// How often segments that were removed are looked for.
+const PRUNE_EVERY: Duration = Duration::from_secs(3_600);
 
 /// What the thread is told from outside.
 pub(super) enum Command {
@@ -91,10 +94,14 @@ struct State {
     renewal: Renewal,
     /// It is made beside the one that answers: nobody hears of it yet.
     beside: bool,
+    /// Segments that were removed, while their events are taken out.
+    pruning: Option<Pruning>,
+    /// When segments that were removed were last looked for.
+    looked: Duration,
 }
 
 impl State {
-    fn new(index: Index, intake: Intake, filled: bool) -> Self {
+    fn new(index: Index, intake: Intake, filled: bool, looked: Duration) -> Self {
         Self {
             index,
             intake,
@@ -107,6 +114,8 @@ impl State {
             roles_by: None,
             renewal: Renewal::Settled,
             beside: false,
+            pruning: None,
+            looked,
         }
     }
 }
@@ -183,7 +192,12 @@ impl Service {
         match open.intake.next()? {
             Came::Lines(parsed, progress) => {
                 self.take(open, parsed, progress, overrides)?;
-                return Ok(if open.caught_up { Step::Took } else { Step::Busy });
+                if !open.caught_up {
+                    return Ok(Step::Busy);
+                }
+                // Where there are always news it has its turn all the same.
+                self.prune(open)?;
+                return Ok(Step::Took);
             }
             Came::Changed => {
                 tracing::warn!("the event log is another one than was read; the index is made again");
@@ -203,9 +217,29 @@ impl Service {
             self.shared.set_progress(Progress::Ready);
         }
         match self.classify(open, overrides)? {
-            Step::Idle => self.renew(open, overrides),
+            Step::Idle => match self.renew(open, overrides)? {
+                Step::Idle => self.prune(open),
+                step => Ok(step),
+            },
             step => Ok(step),
         }
+    }
+
+    /// Takes out one piece of what segments that were removed have left in the index.
+    fn prune(&self, state: &mut State) -> Result<Step, Failure> {
+        let now = self.clock.elapsed();
+        if state.pruning.is_none() && now.saturating_sub(state.looked) >= PRUNE_EVERY {
+            state.looked = now;
+            if let Some(last) = state.intake.removed()? {
+                self.shared.readers.lines.forget_up_to(last);
+                state.pruning = Some(Pruning::up_to(last));
+            }
+        }
+        let Some(pruning) = &mut state.pruning else { return Ok(Step::Idle) };
+        if state.index.prune(pruning)? {
+            state.pruning = None;
+        }
+        Ok(Step::Busy)
     }
 
     fn open(&self) -> Result<State, Failure> {
@@ -215,11 +249,14 @@ impl Service {
             return self.begin(index.reset()?);
         };
         let mut index = index;
-        index.remove_segments(&removed)?;
+        if let Some(last) = removed.into_iter().max() {
+            let mut pruning = Pruning::up_to(last);
+            while !index.prune(&mut pruning)? {}
+        }
         self.shared.readers.forget();
         self.shared.live.advance(index.last_seq()?, Vec::new());
         let roles_by = index.roles_by()?;
-        Ok(State { roles_by, ..State::new(index, Intake::here(follower), true) })
+        Ok(State { roles_by, ..State::new(index, Intake::here(follower), true, self.clock.elapsed()) })
     }
 
     /// From the beginning of the log, into an empty index.
@@ -227,7 +264,7 @@ impl Service {
         self.shared.readers.forget();
         self.shared.live.restart();
         self.shared.set_progress(Progress::Indexing { percent: 0 });
-        Ok(State::new(index, self.whole_log()?, false))
+        Ok(State::new(index, self.whole_log()?, false, self.clock.elapsed()))
     }
 
     fn whole_log(&self) -> Result<Intake, Failure> {

@@ -4,14 +4,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use chela_taskfile::{Document, History};
+use chela_taskfile::{Document, History, month_of};
 use serde_json::{Value, json};
 
 /// A larger file is listed, not read.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Of a directory no more files than these are read.
 const FILES_MAX: usize = 10_000;
-/// Of finished tasks, the newest months.
+/// Of finished tasks, the newest files; a month may have several.
 const MONTHS_MAX: usize = 120;
 
 /// The tasks of a workspace that are not archived, by id.
@@ -28,13 +28,15 @@ pub fn task(workspace: &Path, id: &str) -> Option<Value> {
 
 /// Finished tasks, the newest month first.
 pub fn history(workspace: &Path) -> Vec<Value> {
-    let mut months = markdown_in(&workspace.join("task-history"));
+    let files = markdown_in(&workspace.join("task-history"));
+    let named = files.iter().filter_map(|path| Some((month_of(path.file_name()?.to_str()?)?, path)));
+    let mut months: Vec<((&str, u32), &PathBuf)> = named.collect();
+    months.sort();
     months.reverse();
     months.truncate(MONTHS_MAX);
     let mut found = Vec::new();
-    for path in months {
-        let month = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        let Ok(text) = text_of(&path) else { continue };
+    for ((month, _), path) in months {
+        let Ok(text) = text_of(path) else { continue };
         for (id, range) in History::of(&text).tasks {
             let mut task = shown(&Document::parse(&text[range]), &id);
             task["month"] = json!(month);

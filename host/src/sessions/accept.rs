@@ -162,7 +162,7 @@ impl Handle {
             let accepted = &live.run.accepted;
             return receipt(&live.key, &accepted.method, accepted.at, settled);
         }
-        let known = self.0.state().past.contains_key(&asked.key);
+        let known = self.0.state().past.contains(&asked.key);
         let past = if known { self.past(&asked.key).await? } else { None };
         let Some(Run { accepted, ended: Some(ended), .. }) = past else { return Ok(None) };
         let key = SessionKey::parse(&accepted.session).map_err(|_| Error::NoSession(accepted.session.clone()))?;
@@ -178,7 +178,7 @@ impl Handle {
     ) -> Result<(Vec<Arc<Live>>, Option<journal::Awaited>), Error> {
         let shared = &self.0;
         let mut state = shared.state();
-        let is_new = |asked: &&Asked| state.live(&asked.key).is_none() && !state.past.contains_key(&asked.key);
+        let is_new = |asked: &&Asked| state.live(&asked.key).is_none() && !state.past.contains(&asked.key);
         let fresh: Vec<&Asked> = asked.iter().filter(is_new).collect();
         for asked in fresh.iter().filter(|asked| !asked.over_queue) {
             let waiting = state.lanes.get(&asked.session).map_or(0, |lane| lane.waiting.len());

@@ -11,7 +11,11 @@ use chela_flow::Used;
 use super::record::{DayUsage, Ended, Run, Session, Step};
 use crate::clock::Timestamp;
 use crate::id::AgentId;
+use crate::results::Aged;
 use crate::session_key::SessionKey;
+
+/// Results that are kept for one session.
+const PAST_OF_SESSION_MAX: usize = 100_000;
 
 /// How a run stands.
 #[derive(Clone, Debug)]
@@ -70,14 +74,13 @@ pub struct Place {
     pub text: String,
 }
 
-#[derive(Default)]
 pub(super) struct State {
     pub(super) sessions: BTreeMap<SessionKey, Arc<Session>>,
     pub(super) lanes: HashMap<SessionKey, Lane>,
     /// Runs that have not ended, by id.
     live: HashMap<String, Arc<Live>>,
-    /// Runs that have: session, method and when; the rest is in the journal.
-    pub(super) past: HashMap<String, (SessionKey, String, Timestamp)>,
+    /// Runs that have: session and when; the rest is in the journal.
+    pub(super) past: Aged<SessionKey, ()>,
     /// Sessions whose lane may go on.
     ready: VecDeque<SessionKey>,
     pub(super) order: u64,
@@ -87,6 +90,22 @@ pub(super) struct State {
     pub(super) chains: HashMap<String, (Used, Timestamp)>,
     /// Agents that answer several conversations at once.
     slots: HashMap<AgentId, Slots>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            sessions: BTreeMap::new(),
+            lanes: HashMap::new(),
+            live: HashMap::new(),
+            past: Aged::new(PAST_OF_SESSION_MAX),
+            ready: VecDeque::new(),
+            order: 0,
+            usage: HashMap::new(),
+            chains: HashMap::new(),
+            slots: HashMap::new(),
+        }
+    }
 }
 
 /// Conversations of one agent beside each other.
@@ -175,7 +194,7 @@ impl State {
         let usage = &ended.usage;
         let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
         self.count(&accepted.chain.id, 0, tokens, ended.at);
-        self.past.insert(accepted.id.clone(), (live.key.clone(), accepted.method.clone(), ended.at));
+        self.past.insert(&accepted.id, ended.at, live.key.clone(), ());
         if let Some(lane) = self.lanes.get_mut(&live.key) {
             match &lane.running {
                 Some(running) if running.id() == live.id() => {

@@ -1,6 +1,7 @@
 //! Sessions as records and files: read at the start, changed by operators, archived, swept.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +27,10 @@ const CHAIN_MS: u64 = 8 * DAY_MS;
 /// How often, and how long apart, a file handle is waited for: a minute.
 const HANDLE_TRIES: u32 = 600;
 const HANDLE_AGAIN: Duration = Duration::from_millis(100);
-/// Results that are kept for one session.
-const PAST_OF_SESSION_MAX: usize = 100_000;
+/// Sessions that are looked at under one lock.
+const LOOKED_AT_ONCE: usize = 1_000;
+/// Results that leave the journal in one transaction.
+const SWEPT_AT_ONCE: usize = 1_000;
 
 /// What the journal has of sessions and runs.
 pub struct Found {
@@ -103,7 +106,7 @@ pub(super) fn rebuild(options: &Options, mut found: Found) -> Result<(State, Opt
             let usage = &ended.usage;
             let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
             state.count(&run.accepted.chain.id, 1, tokens, ended.at);
-            state.past.insert(run.accepted.id.clone(), (key, run.accepted.method.clone(), ended.at));
+            state.past.insert(&run.accepted.id, ended.at, key, ());
             continue;
         }
         let rows = shown.get(&run.accepted.id).copied().unwrap_or(0);
@@ -129,6 +132,26 @@ fn mend(path: &std::path::Path, runs: &[(&Run, &[Step])]) -> std::io::Result<Has
     there.extend(missing.iter().map(name));
     transcript::append_now(path, missing)?;
     Ok(there)
+}
+
+/// The same while the gateway runs: the journal has the steps of runs that are not settled.
+pub(super) fn mend_from(
+    journal: &journal::Handle,
+    path: &std::path::Path,
+    ended: &[transcript::Ended],
+) -> std::io::Result<()> {
+    let mut runs: Vec<(&Run, Vec<Step>)> = Vec::new();
+    for (run, count, _) in ended {
+        let mut steps = Vec::new();
+        for nth in 0..*count {
+            let found = journal.get(record::STEP, &record::step_id(&run.accepted.id, nth));
+            let step = found.and_then(|found| found.map(|found| journal::body(record::STEP, &found)).transpose());
+            steps.extend(step.map_err(std::io::Error::other)?);
+        }
+        runs.push((run, steps));
+    }
+    let runs: Vec<(&Run, &[Step])> = runs.iter().map(|(run, steps)| (*run, steps.as_slice())).collect();
+    mend(path, &runs).map(drop)
 }
 
 /// Runs whose rows have reached the disk need their steps no more.
@@ -415,26 +438,44 @@ impl Handle {
         Ok(kept.into_iter().collect())
     }
 
+    /// Archives sessions that agents have begun and that nobody has used since `before`, as far as they are not in use otherwise; how many.
+    pub async fn archive_idle(
+        &self,
+        before: Timestamp,
+        is_in_use: impl Fn(&SessionKey) -> bool + Send,
+    ) -> Result<usize, Error> {
+        let is_idle = |key: &SessionKey, session: &Session| {
+            let is_agents = key.is_subagent() || key.is_slot();
+            is_agents && !session.pinned && session.updated_at < before && !is_in_use(key)
+        };
+        let mut after: Option<SessionKey> = None;
+        let mut archived = 0;
+        loop {
+            // A piece at a time: whoever sends a message waits for no more than that.
+            let piece: Vec<(SessionKey, bool)> = {
+                let state = self.0.state();
+                let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+                let some = state.sessions.range((from, Bound::Unbounded)).take(LOOKED_AT_ONCE);
+                some.map(|(key, session)| (key.clone(), is_idle(key, session) && !state.lanes.contains_key(key))).collect()
+            };
+            let Some((last, _)) = piece.last() else { return Ok(archived) };
+            after = Some(last.clone());
+            for (key, _) in piece.into_iter().filter(|(_, idle)| *idle) {
+                match self.delete(&key, false).await {
+                    Ok(_) => archived += 1,
+                    // Somebody has begun to use it, or it is gone by now.
+                    Err(Error::Busy { .. } | Error::NoSession(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+
     /// Takes out results that are older than they are kept.
     pub(super) async fn sweep(&self) -> Result<(), Error> {
         let keep_ms = u64::from(self.0.options.settings.current().config.runs.keep_days) * DAY_MS;
         let before = Timestamp(self.0.options.clock.now().0.saturating_sub(keep_ms));
         self.0.options.results.sweep(before).await?;
-        let old: Vec<String> = {
-            let state = self.0.state();
-            let mut of_session: HashMap<&SessionKey, Vec<(Timestamp, &String)>> = HashMap::new();
-            for (run, (key, _, ended)) in &state.past {
-                of_session.entry(key).or_default().push((*ended, run));
-            }
-            let mut old = Vec::new();
-            for mut runs in of_session.into_values() {
-                runs.sort_unstable();
-                let past_max = runs.len().saturating_sub(PAST_OF_SESSION_MAX);
-                let is_old = |(at, (ended, _)): &(usize, (Timestamp, &String))| *at < past_max || *ended < before;
-                old.extend(runs.into_iter().enumerate().filter(is_old).map(|(_, (_, run))| run.clone()));
-            }
-            old
-        };
         let days: Vec<String> = {
             let oldest = before.date().to_string();
             let state = self.0.state();
@@ -453,16 +494,19 @@ impl Handle {
                 state.usage.remove(day);
             }
         }
-        for part in old.chunks(1_000) {
+        loop {
+            let part = self.0.state().past.old(before, SWEPT_AT_ONCE, |_| false);
+            if part.is_empty() {
+                return Ok(());
+            }
             let mut transaction = Transaction::default();
-            for run in part {
+            for run in &part {
                 journal::drop_record(&mut transaction, record::RUN, run)?;
             }
             self.0.commit(transaction).await?;
             let mut state = self.0.state();
             part.iter().for_each(|run| drop(state.past.remove(run)));
         }
-        Ok(())
     }
 
     /// Tells whoever watches that a session has changed.

@@ -1,6 +1,7 @@
 //! Transcripts: one file a session, one JSON object a line, only ever appended to. One thread writes them all, another flushes them.
 //! Keeps true: a row is written once and whole; what a crash tore is cut off, since the journal still has it. The last rows of a run that a
-//! file does not take are written as soon as it takes them, before any others.
+//! file does not take are written as soon as it takes them, before any others. A file that may have lost rows, or to which too many are owed,
+//! takes none until it has been mended from the journal, which needs no restart.
 
 mod disk;
 
@@ -15,7 +16,8 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::Timestamp;
-use disk::{Batch, Disk, Ended, Report};
+pub(super) use disk::Ended;
+use disk::{Batch, Disk, Report};
 
 /// Work that may wait for the thread.
 const QUEUE_MAX: usize = 4_096;
@@ -23,8 +25,12 @@ const QUEUE_MAX: usize = 4_096;
 const OPEN_MAX: usize = 256;
 /// Rows are flushed to the disk after this; until then the journal has them too.
 pub(super) const FLUSH_EVERY: Duration = Duration::from_secs(2);
-/// Last rows of runs that wait for their files; what is past this waits for the next start.
+/// Last rows of runs that wait for their files; what is past this is taken from the journal once its file can be mended.
 const OWED_MAX: usize = 10_000;
+/// Runs that have ended and wait for their files; what is past this waits for the next start.
+const ENDED_MAX: usize = 10_000;
+/// After this, a file that could not be mended is tried again.
+const MEND_AGAIN: Duration = Duration::from_secs(20);
 /// Reading backwards goes in steps of this.
 const STEP_BYTES: u64 = 64 * 1024;
 /// A line past this is not ours.
@@ -63,11 +69,12 @@ pub(super) struct Writer(mpsc::Sender<Work>);
 
 impl Writer {
     /// Starts the threads; `settle` is told the runs whose rows have reached the disk.
-    pub(super) fn start(settle: impl FnMut(Vec<(super::record::Run, u32)>) + Send + 'static) -> io::Result<Self> {
+    pub(super) fn start(
+        settle: impl FnMut(Vec<(super::record::Run, u32)>) + Send + 'static,
+        mend: Mend,
+    ) -> io::Result<Self> {
         let (sender, work) = mpsc::channel(QUEUE_MAX);
-        let disk = Disk::start(settle)?;
-        let thread =
-            Thread { files: Files::default(), disk, refused: HashSet::new(), owed: HashMap::new(), ended: Vec::new() };
+        let thread = Thread::new(Disk::start(settle)?, mend);
         std::thread::Builder::new().name("chela-transcripts".into()).spawn(move || thread.run(work))?;
         Ok(Self(sender))
     }
@@ -159,26 +166,46 @@ impl Files {
     }
 }
 
+/// Writes what a file lacks of runs that have ended, from the journal, and brings it to the disk.
+pub(super) type Mend = Box<dyn FnMut(&Path, &[Ended]) -> io::Result<()> + Send>;
+
+/// A file that may lack rows which nobody holds any more: the journal keeps them until it has been mended.
+#[derive(Default)]
+struct Refused {
+    /// What was written may not be on the disk, whatever the file says now.
+    unsure: bool,
+    /// It has been mended. A run may have been under way then, so it is looked at once more, when the next has ended.
+    mended: bool,
+    again: Option<Instant>,
+}
+
 struct Thread {
     files: Files,
     disk: Disk,
-    /// Files that did not bring a row to the disk: what they lack stays in the journal until the next start.
-    refused: HashSet<PathBuf>,
+    mend: Mend,
+    refused: HashMap<PathBuf, Refused>,
     /// Last rows of runs that their files did not take, in order.
     owed: HashMap<PathBuf, Vec<Value>>,
     ended: Vec<Ended>,
 }
 
 impl Thread {
+    fn new(disk: Disk, mend: Mend) -> Self {
+        let (files, owed, refused) = (Files::default(), HashMap::new(), HashMap::new());
+        Self { files, disk, mend, refused, owed, ended: Vec::new() }
+    }
+
     fn run(mut self, mut work: mpsc::Receiver<Work>) {
         while let Some(work) = work.blocking_recv() {
             match work {
                 Work::Append { path, rows, last, told } => drop(told.send(self.take(path, rows, last))),
-                Work::Ended { run, steps, path } => self.ended.push((*run, steps, path)),
+                Work::Ended { run, steps, path } => self.end((*run, steps, path)),
                 Work::Close { path, done } => {
                     self.flush_now();
                     self.files.open.remove(&path);
                     self.owed.remove(&path);
+                    self.refused.remove(&path);
+                    self.ended.retain(|(_, _, other)| *other != path);
                     let _ = done.send(());
                 }
                 Work::Barrier(done) => drop(done.send(())),
@@ -194,8 +221,20 @@ impl Thread {
         self.flush_now();
     }
 
+    fn end(&mut self, ended: Ended) {
+        if self.ended.len() < ENDED_MAX {
+            self.ended.push(ended);
+        } else {
+            tracing::warn!(run = ended.0.accepted.id, "too many runs wait for their transcripts; its rows are looked at by the next start");
+        }
+    }
+
     /// Appends rows behind those that the file still lacks.
     fn take(&mut self, path: PathBuf, rows: Vec<Value>, last: bool) -> io::Result<Vec<Value>> {
+        if self.refused.get(&path).is_some_and(|refused| !refused.mended) {
+            // They would stand before those that it lacks. The last ones of a run are taken from the journal.
+            return Err(io::Error::other("it lacks rows; they are written first"));
+        }
         let mut all = self.owed.remove(&path).unwrap_or_default();
         let owed = all.len();
         all.extend(rows);
@@ -217,7 +256,7 @@ impl Thread {
     fn owe(&mut self, path: PathBuf, rows: Vec<Value>) {
         let all: usize = self.owed.values().map(Vec::len).sum();
         if all + rows.len() > OWED_MAX {
-            self.refused.insert(path);
+            self.refused.insert(path, Refused::default());
         } else if !rows.is_empty() {
             self.owed.insert(path, rows);
         }
@@ -253,6 +292,7 @@ impl Thread {
         if self.disk.is_busy() {
             return;
         }
+        let mended = self.recover();
         let mut files = Vec::new();
         for path in std::mem::take(&mut self.files.dirty) {
             let Some(open) = self.files.open.get(&path) else { continue };
@@ -265,14 +305,52 @@ impl Thread {
             }
         }
         let waits = |path: &PathBuf| {
-            self.refused.contains(path) || self.files.dirty.contains(path) || self.owed.contains_key(path)
+            self.refused.contains_key(path) || self.files.dirty.contains(path) || self.owed.contains_key(path)
         };
-        let (kept, ended): (Vec<_>, Vec<_>) =
+        let (kept, mut ended): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.ended).into_iter().partition(|(_, _, path)| waits(path));
         self.ended = kept;
+        ended.extend(mended);
         if !files.is_empty() || !ended.is_empty() {
             self.disk.take(Batch { files, ended });
         }
+    }
+
+    /// Mends files that lack rows, where that is possible by now. Gives the runs that have all of theirs.
+    fn recover(&mut self) -> Vec<Ended> {
+        let (now, mut whole) = (Instant::now(), Vec::new());
+        let paths: Vec<PathBuf> = self.refused.keys().cloned().collect();
+        for path in paths {
+            let Some(refused) = self.refused.get_mut(&path) else { continue };
+            let (of_file, others): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut self.ended).into_iter().partition(|(_, _, other)| *other == path);
+            self.ended = others;
+            let is_due = refused.again.is_none_or(|again| again <= now) && (!refused.mended || !of_file.is_empty());
+            if !is_due {
+                self.ended.extend(of_file);
+                continue;
+            }
+            // It is another file afterwards, or a longer one.
+            self.files.open.remove(&path);
+            let rewritten = if refused.unsure { rewrite(&path) } else { Ok(()) };
+            match rewritten.and_then(|()| (self.mend)(&path, &of_file)) {
+                Ok(()) => {
+                    tracing::info!(path = %path.display(), "a transcript has been mended from the journal");
+                    if std::mem::replace(&mut refused.mended, true) {
+                        self.refused.remove(&path);
+                    } else {
+                        (refused.unsure, refused.again) = (false, None);
+                    }
+                    whole.extend(of_file);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, path = %path.display(), "a transcript cannot be mended yet");
+                    refused.again = Some(now + MEND_AGAIN);
+                    self.ended.extend(of_file);
+                }
+            }
+        }
+        whole
     }
 
     /// Waits until everything that was appended is on the disk.
@@ -285,11 +363,14 @@ impl Thread {
     }
 
     fn hear(&mut self, report: Option<Report>) {
-        for path in report.into_iter().flat_map(|report| report.failed) {
-            // It must not be trusted any more: it is opened anew and read again, and the journal keeps its rows.
+        let Some(report) = report else { return };
+        for path in report.failed {
+            // It must not be trusted any more: it is written anew, and the journal keeps its rows, those that are owed too.
             self.files.open.remove(&path);
-            self.refused.insert(path);
+            self.owed.remove(&path);
+            self.refused.insert(path, Refused { unsure: true, ..Refused::default() });
         }
+        report.unsettled.into_iter().for_each(|ended| self.end(ended));
     }
 }
 
@@ -422,7 +503,28 @@ pub(super) fn there(path: &Path, oldest: Timestamp) -> io::Result<HashSet<String
     Ok(there)
 }
 
-/// Appends rows and brings them to the disk, before there is a thread for it.
+/// Writes a file anew. After a flush that failed the system may take what it did not write for written: another flush of the same file says
+/// nothing.
+fn rewrite(path: &Path) -> io::Result<()> {
+    let mut from = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        from => from?,
+    };
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let beside = path.with_file_name(format!(".chela-{name}.tmp"));
+    let mut written = || -> io::Result<()> {
+        let mut to = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        io::copy(&mut from, &mut to)?;
+        to.sync_all()?;
+        std::fs::rename(&beside, path)
+    };
+    written().inspect_err(|_| {
+        // It is written over at the next try.
+        let _ = std::fs::remove_file(&beside);
+    })
+}
+
+/// Appends rows and brings them to the disk, outside of the thread's own files.
 pub(super) fn append_now(path: &Path, mut rows: Vec<Value>) -> io::Result<()> {
     let mut files = Files::default();
     if !rows.is_empty() {
@@ -481,8 +583,7 @@ mod tests {
         let temp = tempfile::tempdir().expect("a directory");
         let path = temp.path().join("t.jsonl");
         let disk = Disk::start(|_| {}).expect("a thread");
-        let mut thread =
-            Thread { files: Files::default(), disk, refused: HashSet::new(), owed: HashMap::new(), ended: Vec::new() };
+        let mut thread = Thread::new(disk, Box::new(|_, _| Ok(())));
         // A directory of its name takes no rows.
         std::fs::create_dir(&path).expect("made");
         let row = |n: u64| vec![json!({ "n": n })];
@@ -497,5 +598,79 @@ mod tests {
         assert!(thread.owed.is_empty() && thread.refused.is_empty());
         let page = tail(&path, None, 9, |_| true).expect("read");
         assert_eq!(page.rows.iter().map(|row| row["n"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(3), Some(4)]);
+    }
+
+    fn ended(run: &str, path: &Path) -> Ended {
+        let accepted = json!({
+            "id": run, "order": 1, "session": "agent:eden:main", "sessionId": "s", "method": "agent", "text": "", "at": 1,
+            "chain": { "id": "c", "hop": 0 },
+        });
+        let accepted = serde_json::from_value(accepted).expect("a message");
+        let run = super::super::record::Run { accepted, resumed: 0, ended: None, settled: false };
+        (run, 0, path.to_owned())
+    }
+
+    /// A thread that mends a file with one row for each run that it lacks, and the runs that it has settled.
+    fn mending() -> (Thread, std::sync::mpsc::Receiver<Vec<String>>) {
+        let (told, settled) = std::sync::mpsc::channel();
+        let settle = move |runs: Vec<(super::super::record::Run, u32)>| {
+            let _ = told.send(runs.into_iter().map(|(run, _)| run.accepted.id).collect());
+        };
+        let mend = |path: &Path, runs: &[Ended]| {
+            let there = there(path, Timestamp(0))?;
+            let names = runs.iter().map(|(run, ..)| &run.accepted.id).filter(|id| !there.contains(*id));
+            append_now(path, names.map(|id| json!({ "__openclaw": { "id": id } })).collect())
+        };
+        (Thread::new(Disk::start(settle).expect("a thread"), Box::new(mend)), settled)
+    }
+
+    fn names(path: &Path) -> Vec<String> {
+        let page = tail(path, None, 99, |_| true).expect("read");
+        page.rows.iter().map(|row| row["__openclaw"]["id"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_file_whose_flush_failed_is_mended_without_a_restart_and_its_runs_are_settled() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("t.jsonl");
+        let (mut thread, settled) = mending();
+        let row = |id: &str| vec![json!({ "__openclaw": { "id": id } })];
+        thread.take(path.clone(), row("a"), true).expect("taken");
+        // As the disk's thread reports it; of the second run nothing arrived.
+        thread.files.dirty.clear();
+        let failed = HashSet::from([path.clone()]);
+        thread.hear(Some(Report { failed, unsettled: vec![ended("a", &path), ended("b", &path)] }));
+        assert!(thread.take(path.clone(), row("c"), true).is_err(), "not before what it lacks");
+        thread.flush_now();
+        assert_eq!(settled.recv().expect("settled"), ["a", "b"]);
+        thread.end(ended("c", &path));
+        thread.take(path.clone(), row("d"), true).expect("it takes rows again");
+        thread.flush_now();
+        assert_eq!(settled.recv().expect("settled"), ["c"]);
+        assert_eq!(names(&path), ["a", "b", "d", "c"]);
+        assert!(thread.refused.is_empty() && thread.ended.is_empty());
+        thread.end(ended("d", &path));
+        thread.flush_now();
+        assert_eq!(settled.recv().expect("settled"), ["d"], "as ever");
+    }
+
+    #[test]
+    fn rows_that_were_too_many_to_be_held_come_from_the_journal() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("t.jsonl");
+        let (mut thread, settled) = mending();
+        std::fs::create_dir(&path).expect("made");
+        let many = (0..=OWED_MAX).map(|n| json!({ "n": n })).collect();
+        assert!(thread.take(path.clone(), many, true).is_err());
+        thread.end(ended("a", &path));
+        thread.flush_now();
+        assert!(thread.owed.is_empty() && settled.try_recv().is_err(), "neither held nor settled");
+        std::fs::remove_dir(&path).expect("ours");
+        if let Some(refused) = thread.refused.get_mut(&path) {
+            refused.again = None;
+        }
+        thread.flush_now();
+        assert_eq!(settled.recv().expect("settled"), ["a"]);
+        assert_eq!(names(&path), ["a"]);
     }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::file::{Read, contents, may_write};
 use super::machine::facts;
 use super::store::{Held, Place, Put, ROUNDS_MAX, Store, held_of};
-use super::{Error, archive};
+use super::Error;
 use crate::event::{Event, Kind};
 
 /// A file that is written in place counts as written when it has stood still for so long.
@@ -328,7 +328,8 @@ impl Store {
             task.last_activity = self.now();
             document.update(&task);
         }
-        archive::append(&self.folder, id, &document, self.parts.clock.now())
+        self.archive
+            .append(id, &document, self.parts.clock.now())
             .map_err(|(path, cause)| Error::file("write", &path, cause))?;
         self.held.remove(id);
         self.ended.push(Arc::new(task.clone()));

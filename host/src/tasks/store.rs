@@ -20,7 +20,8 @@ use super::file::{FILE_BYTES_MAX, Read, id_of_name, inode_of, may_write, read_fi
 use super::machine::{Board, Changed, Decided, Op, active_of};
 use super::record::{self, Version, Versions};
 use super::{Error, View};
-use super::{archive, milestones};
+use super::archive::Archive;
+use super::milestones;
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::event::Event;
@@ -52,6 +53,8 @@ pub(super) type Shown = Arc<RwLock<BTreeMap<String, Arc<View>>>>;
 pub(super) struct Store {
     pub(super) agent: AgentId,
     pub(super) folder: PathBuf,
+    /// Its finished tasks.
+    pub(super) archive: Arc<Archive>,
     pub(super) parts: Parts,
     pub(super) held: BTreeMap<String, Held>,
     pub(super) shown: Shown,
@@ -128,6 +131,7 @@ impl Store {
         chela_storage::sweep(&tasks).map_err(|cause| Error::file("sweep", &tasks, cause))?;
         let mut store = Self {
             agent,
+            archive: Arc::new(Archive::new(&folder)),
             folder,
             parts,
             held: BTreeMap::new(),
@@ -178,7 +182,7 @@ impl Store {
 
     /// A task of the journal without a file: never written before a crash, archived, or taken away.
     fn missing(&mut self, id: String, versions: Versions, restore: bool) -> Result<(), Error> {
-        if archive::find(&self.folder, &id).is_some() {
+        if self.archive.find(&id).is_some() {
             self.over.push((id, versions));
             return Ok(());
         }
@@ -460,7 +464,8 @@ impl Store {
         if held.problem.is_some() {
             return Ok(());
         }
-        archive::append(&self.folder, id, &Document::parse(&held.text), self.parts.clock.now())
+        self.archive
+            .append(id, &Document::parse(&held.text), self.parts.clock.now())
             .map_err(|(path, cause)| Error::file("write", &path, cause))?;
         let path = self.path(id);
         // Out of the way first and looked at then: what was saved at the last moment is kept.

@@ -13,6 +13,18 @@ pub fn archived(document: &Document, first: bool) -> String {
     format!("{between}{}\n", text.trim_end())
 }
 
+/// The name of a file of a month: the first is the month's own, a further one is numbered.
+pub fn month_file(month: &str, part: u32) -> String {
+    if part <= 1 { format!("{month}.md") } else { format!("{month}.{part}.md") }
+}
+
+/// The month that a file is of, and its place in it; none for what is no such file.
+pub fn month_of(name: &str) -> Option<(&str, u32)> {
+    let stem = name.strip_suffix(".md")?;
+    let part = stem.rsplit_once('.').and_then(|(month, part)| Some((month, part.parse().ok().filter(|part| *part > 1)?)));
+    Some(part.unwrap_or((stem, 1)))
+}
+
 /// Where each task of a month stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
@@ -56,6 +68,21 @@ fn without_line(text: &str) -> &str {
 mod tests {
     use super::*;
     use crate::task::Task;
+
+    #[test]
+    fn a_month_has_further_files() {
+        for (name, expected) in [
+            ("2026-11.md", Some(("2026-11", 1))),
+            ("2026-11.2.md", Some(("2026-11", 2))),
+            ("2026-11.10.md", Some(("2026-11", 10))),
+            ("old.md", Some(("old", 1))),
+            ("2026-11.x.md", Some(("2026-11.x", 1))),
+            ("2026-11.txt", None),
+        ] {
+            assert_eq!(month_of(name), expected, "{name}");
+        }
+        assert_eq!((month_file("2026-11", 1), month_file("2026-11", 3)), ("2026-11.md".into(), "2026-11.3.md".into()));
+    }
 
     #[test]
     fn every_archived_task_is_found_again_whole() {

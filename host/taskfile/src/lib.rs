@@ -14,7 +14,7 @@ mod task;
 mod write;
 
 pub use document::Document;
-pub use history::{History, archived};
+pub use history::{History, archived, month_file, month_of};
 pub use merge::{Merged, distance, merge};
 pub use read::Problem;
 pub use steps::{Change, Moved, StepError, Told};

@@ -35,5 +35,6 @@ CREATE TABLE daily_categories (
 CREATE TABLE daily_roles (
     day INTEGER NOT NULL, role INTEGER NOT NULL, how INTEGER NOT NULL, events INTEGER NOT NULL, PRIMARY KEY (day, role, how)
 ) WITHOUT ROWID;
--- Words of messages, found by their beginnings. Only which event has which word: the text itself is in the log.
-CREATE VIRTUAL TABLE texts USING fts5 (text, content = '', columnsize = 0, detail = none, tokenize = 'unicode61 remove_diacritics 0');
+-- Words of messages, found by their beginnings. Only which event has which word: the text itself is in the log, and is gone by the time
+-- its words are removed.
+CREATE VIRTUAL TABLE texts USING fts5 (text, content = '', contentless_delete = 1, detail = none, tokenize = 'unicode61 remove_diacritics 0');

@@ -220,6 +220,21 @@ impl Sessions {
     }
 }
 
+impl Sessions {
+    /// Takes out a session of which no event is left, with its threads and its place in the counts.
+    pub(super) fn remove(tx: &Transaction<'_>, id: i64, key: &str) -> Db<()> {
+        if let Some((day, category, source)) = stored(tx, key)?.and_then(|kept| kept.counted) {
+            tx.prepare_cached(
+                "UPDATE daily_categories SET sessions = sessions - 1 WHERE day = ? AND category = ? AND source = ?",
+            )?
+            .execute(params![signed(day), category, source])?;
+        }
+        tx.prepare_cached("DELETE FROM threads WHERE session = ?")?.execute([id])?;
+        tx.prepare_cached("DELETE FROM sessions WHERE id = ?")?.execute([id])?;
+        Ok(())
+    }
+}
+
 impl Kept {
     fn new(id: i64) -> Self {
         Self {

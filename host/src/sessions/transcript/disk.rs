@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use super::super::record::Run;
 
 /// A run that has ended, how many steps it has, and where its rows are.
-pub(super) type Ended = (Run, u32, PathBuf);
+pub(in crate::sessions) type Ended = (Run, u32, PathBuf);
 
 /// Files that rows were appended to, and the runs that ended with them.
 #[derive(Default)]
@@ -22,6 +22,8 @@ pub(super) struct Batch {
 pub(super) struct Report {
     /// Files whose rows did not reach the disk.
     pub(super) failed: HashSet<PathBuf>,
+    /// Runs whose rows are among those.
+    pub(super) unsettled: Vec<Ended>,
 }
 
 /// The way to the thread. One batch is under way at a time.
@@ -89,7 +91,8 @@ fn bring(batch: Batch) -> (Report, Vec<(Run, u32)>) {
             failed.insert(path);
         }
     }
-    let settled = batch.ended.into_iter().filter(|(_, _, path)| !failed.contains(path));
-    let settled = settled.map(|(run, steps, _)| (run, steps)).collect();
-    (Report { failed }, settled)
+    let (unsettled, settled): (Vec<_>, Vec<_>) =
+        batch.ended.into_iter().partition(|(_, _, path)| failed.contains(path));
+    let settled = settled.into_iter().map(|(run, steps, _)| (run, steps)).collect();
+    (Report { failed, unsettled }, settled)
 }

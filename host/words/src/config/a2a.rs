@@ -92,11 +92,20 @@ impl Default for Spawn {
     }
 }
 
-/// How sessions of agents exchange messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// How sessions of agents exchange messages, and how long those stay that agents begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Session {
     pub agent_to_agent: Exchange,
+    /// After how many idle days the session of a sub-agent, or of one of several conversations between agents, is archived; 0 is never.
+    #[schemars(range(max = 36_500))]
+    pub subagent_keep_days: u32,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self { agent_to_agent: Exchange::default(), subagent_keep_days: 30 }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
