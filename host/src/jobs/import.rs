@@ -51,7 +51,7 @@ impl Handle {
             }
         }
         drop(state);
-        let runs = stopped.iter().filter_map(|job| job.turns.last());
+        let runs = stopped.iter().flat_map(|job| job.turns.last().into_iter().chain(&job.announce.asked));
         let live = runs.filter(|turn| self.0.options.sessions.watch(&turn.key).is_some());
         let to_stop = live.filter_map(|turn| Some((SessionKey::parse(&turn.session_key).ok()?, turn.key.clone())));
         let to_stop = to_stop.collect();
