@@ -70,7 +70,9 @@ impl Handle {
             }
         }
         if !untold.is_empty() {
-            untold.into_iter().for_each(|event| emit(&self.0, event));
+            for event in untold {
+                emit(&self.0, event);
+            }
             // The next step of a job takes their place in its record: they must be in the log before.
             if let Err(error) = self.0.options.bus.flushed().await {
                 tracing::error!(error = &error as &dyn std::error::Error, "events of jobs are not in the log");
@@ -164,8 +166,7 @@ impl Handle {
             if let Some(job) = job {
                 driver.known(job);
             }
-            events.into_iter().for_each(|event| emit(&self.0, event));
-            driver.spawn_telling(ticket, seq);
+            driver.spawn_telling(events, ticket, seq);
         }
         true
     }
