@@ -7,14 +7,16 @@ mod drive;
 mod files;
 mod house;
 mod import;
+mod kept;
 mod list;
+mod remembered;
 mod store;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chela_flow::{Job, Kind, Rules, Status};
+use chela_flow::{Job, Kind, Rules};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -33,6 +35,8 @@ use crate::tasks;
 
 use files::Files;
 use house::Told;
+use kept::Kept;
+use remembered::Remembered;
 
 pub use begin::{Begun, Cause, Reply, Send, Spawn};
 pub use list::{Asked, Listed};
@@ -75,6 +79,8 @@ pub enum Error {
     Finished { id: String, status: &'static str, advice: &'static str },
     #[error("job {id} is {status}; only one that came to nothing is tried again")]
     NotOver { id: String, status: &'static str },
+    #[error("job {by} takes up {id} already and goes on; `chela jobs show {by}` tells how far it is, or cancel it first")]
+    TakenUp { id: String, by: String },
     #[error("the cursor is not one that this list gave; ask without it")]
     BadCursor,
     #[error("the gateway is stopping; send it again when it is back")]
@@ -145,27 +151,8 @@ enum Ask {
     Stale,
 }
 
-/// What a list needs to know of a job without reading it.
-#[derive(Clone, Debug)]
-struct Brief {
-    status: Status,
-    finished_at: Option<u64>,
-    from: String,
-    to: String,
-    work_session: Option<String>,
-}
-
-impl Brief {
-    fn of(job: &Job) -> Self {
-        Self {
-            status: job.status,
-            finished_at: job.finished_at,
-            from: chela_flow::agent_of(&job.session_key).to_owned(),
-            to: chela_flow::agent_of(&job.target_session_key).to_owned(),
-            work_session: job.work_session_id.clone(),
-        }
-    }
-}
+/// A work session, and two agents in it.
+type Pair = (String, String, String);
 
 #[derive(Default)]
 struct State {
@@ -174,27 +161,59 @@ struct State {
     open_in: HashMap<String, usize>,
     /// How many of those are sub-agents of each agent.
     subagents: HashMap<String, usize>,
+    /// And of each session.
+    children: HashMap<String, usize>,
+    /// Those that take up another, by the one they take up.
+    retries: HashMap<String, String>,
     /// Work sessions that something else keeps, by its id.
     held: HashMap<String, String>,
-    /// Every job that is kept, by when it was made.
-    all: BTreeMap<(u64, String), Brief>,
+    /// Every job that is kept.
+    kept: Kept,
     /// When each job was made.
     made_at: HashMap<String, u64>,
     /// The job that a call has made.
     causes: HashMap<String, String>,
     /// The conversation of two agents in a work session.
-    conversations: HashMap<(String, String, String), String>,
+    conversations: Remembered<Pair>,
     /// The work session of a chain.
-    chains: HashMap<String, String>,
+    chains: Remembered<String>,
 }
 
 impl State {
+    /// Whether a new job may be. It is opened under the same lock: of many that come at once none slips through.
+    fn admit(&self, job: &Job, children_max: usize) -> Result<(), Error> {
+        if job.kind == Kind::Spawn {
+            self.may_have_child(&job.session_key, children_max)?;
+        }
+        let taken_up = job.retry_of.as_ref().and_then(|old| Some((old, self.retries.get(old)?)));
+        let goes_on = |by: &String| self.open.get(by).is_some_and(|open| !open.now().status.is_terminal());
+        match taken_up.filter(|(_, by)| goes_on(by)) {
+            Some((old, by)) => Err(Error::TakenUp { id: old.clone(), by: by.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn may_have_child(&self, parent: &str, max: usize) -> Result<(), Error> {
+        match self.children.get(parent).is_some_and(|children| *children >= max) || max == 0 {
+            true => Err(Error::TooMany { max }),
+            false => Ok(()),
+        }
+    }
+
     fn open(&mut self, job: &Job, open: Arc<Open>) {
         if let Some(work_session) = &job.work_session_id {
             *self.open_in.entry(work_session.clone()).or_default() += 1;
+            self.chains.hold(&job.chain.id);
+        }
+        if let Some(pair) = main_pair(job) {
+            self.conversations.hold(&pair);
         }
         if job.kind == Kind::Spawn {
             *self.subagents.entry(chela_flow::agent_of(&job.session_key).to_owned()).or_default() += 1;
+            *self.children.entry(job.session_key.clone()).or_default() += 1;
+        }
+        if let Some(old) = &job.retry_of {
+            self.retries.insert(old.clone(), job.job_id.clone());
         }
         self.open.insert(job.job_id.clone(), open);
     }
@@ -203,32 +222,54 @@ impl State {
         let Some(job) = self.open.remove(id).map(|open| open.now()) else { return };
         if let Some(work_session) = &job.work_session_id {
             take_one(&mut self.open_in, work_session);
+            self.chains.release(&job.chain.id);
+        }
+        if let Some(pair) = main_pair(&job) {
+            self.conversations.release(&pair);
         }
         if job.kind == Kind::Spawn {
             take_one(&mut self.subagents, chela_flow::agent_of(&job.session_key));
+            take_one(&mut self.children, &job.session_key);
+        }
+        if let Some(old) = job.retry_of.as_ref().filter(|old| self.retries.get(*old).is_some_and(|by| by == id)) {
+            self.retries.remove(old);
         }
     }
 
     /// A step of a job that is known was taken.
     fn moved(&mut self, job: &Job) {
-        match self.all.get_mut(&(job.created_at, job.job_id.clone())) {
-            Some(brief) => (brief.status, brief.finished_at) = (job.status, job.finished_at),
-            None => self.note(job),
+        if !self.kept.moved(job) {
+            self.note(job);
         }
     }
 
     /// Keeps what is known of a job.
     fn note(&mut self, job: &Job) {
-        self.all.insert((job.created_at, job.job_id.clone()), Brief::of(job));
+        self.kept.put(job);
         self.made_at.insert(job.job_id.clone(), job.created_at);
         if let Some(cause) = &job.cause {
             self.causes.insert(cause.clone(), job.job_id.clone());
         }
         if let Some(work_session) = &job.work_session_id {
-            self.conversations.insert(begin::pair_in(work_session, job), job.conversation_id.clone());
-            self.chains.insert(job.chain.id.clone(), work_session.clone());
+            self.chains.put(job.chain.id.clone(), work_session.clone());
+        }
+        if let Some(pair) = main_pair(job) {
+            self.conversations.put(pair, job.conversation_id.clone());
         }
     }
+
+    /// Forgets a job.
+    fn forget(&mut self, id: &str) {
+        if let Some(made) = self.made_at.remove(id) {
+            self.kept.remove(&(made, id.to_owned()));
+        }
+    }
+}
+
+/// Whose conversation a flow goes on with. That of a sub-agent is its own, and never the one of the two agents.
+fn main_pair(job: &Job) -> Option<Pair> {
+    let work_session = job.work_session_id.as_ref().filter(|_| job.kind != Kind::Spawn)?;
+    Some(begin::pair_in(work_session, job))
 }
 
 /// One fewer; what is none is not counted.

@@ -121,6 +121,17 @@ fn a_job_is_cancelled_whether_it_runs_or_waits() {
     let ended = host.ended(&format!("{runs}:0"));
     assert_eq!(ended["error"], "aborted", "the run was stopped: {ended}");
     assert_eq!(host.told_of(&waits), ["job.created", "a2a.send", "a2a.complete", "job.cancelled"]);
+    for (id, sender) in [(&waits, "ruda"), (&runs, "eden")] {
+        let turn = host.job(id)["turns"][0].clone();
+        assert_eq!((&turn["state"], &turn["error"]), (&json!("failed"), &json!("cancelled by owner")));
+        let of_turn = |event: &Value| event["type"] == "a2a.delivery" && event["data"]["jobId"] == **id;
+        let last = host.events().into_iter().rfind(of_turn).expect("told");
+        assert_eq!((&last["data"]["state"], &last["data"]["at"]), (&json!("failed"), &turn["failedAt"]));
+        host.eventually("the sender hears of it", || {
+            let rows = host.history(sender);
+            rows.iter().any(|row| chela::sessions::text_of(row).contains("owner님이 취소함")).then_some(())
+        });
+    }
     let unknown = host.call("jobs.cancel", json!({ "id": "nobody's" })).expect_err("unknown");
     assert!(unknown["message"].as_str().expect("why").contains("no job has the id"), "{unknown}");
 }
@@ -148,6 +159,165 @@ fn a_job_that_failed_is_taken_up_as_a_new_one() {
     assert_eq!((&next["jobs"][0]["jobId"], &next["nextCursor"]), (&json!(id), &Value::Null));
     let bad = host.call("jobs.list", json!({ "status": "DONE" })).expect_err("no such status");
     assert!(bad["message"].as_str().expect("why").contains("it is one of PENDING"), "{bad}");
+}
+
+#[test]
+fn a_job_is_taken_up_once_at_a_time_and_once_for_each_key() {
+    let host = host();
+    let id = host.send_job("eden", "seum", "stuck");
+    host.call("jobs.cancel", json!({ "id": id })).expect("cancelled");
+    let retry = |params: Value| host.call("jobs.retry", params);
+    let keyed = || json!({ "id": id, "idempotencyKey": "again-1" });
+    let first = retry(keyed()).expect("taken up")["job"]["jobId"].as_str().expect("an id").to_owned();
+    assert_eq!(retry(keyed()).expect("the same")["job"]["jobId"], first);
+    let refused = retry(json!({ "id": id })).expect_err("one goes on");
+    assert!(refused["message"].as_str().expect("why").contains(&format!("job {first} takes up {id}")), "{refused}");
+    host.call("jobs.cancel", json!({ "id": first })).expect("cancelled");
+    assert_eq!(retry(keyed()).expect("the same, over or not")["job"]["status"], "CANCELLED");
+    let second = retry(json!({ "id": id })).expect("taken up again")["job"]["jobId"].clone();
+    assert!(second != *first && second != *id, "{second}");
+}
+
+#[test]
+fn a_job_that_stands_still_for_too_long_is_given_up() {
+    let host = TestHost::scripted_with(SCRIPT, |config| {
+        quiet(config);
+        config["a2a"]["staleMinutes"] = json!(1);
+    });
+    let id = host.send_job("eden", "seum", "stuck");
+    let waits = host.send_job("ruda", "seum", "slow");
+    running(&host, &id);
+    host.clock.advance(Duration::from_secs(50));
+    host.eventually("house is kept", || (host.clock.now().0 > 1_700_000_055_000).then_some(()));
+    assert_eq!(host.job(&id)["status"], "RUNNING", "a minute has not passed");
+    let job = host.job_ended(&id);
+    assert_eq!((&job["status"], &job["turns"][0]["state"]), (&json!("ABANDONED"), &json!("failed")));
+    assert!(job["finishedAt"].as_u64() < Some(1_700_000_190_000), "before its run would have ended: {job}");
+    assert_eq!(host.told_of(&id)[2..], ["a2a.response 0 seum blocked", "a2a.complete", "job.abandoned"]);
+    assert_eq!(host.ended(&format!("{id}:0"))["error"], "aborted", "its run was stopped");
+    host.eventually("the sender hears of it", || {
+        let rows = host.history("eden");
+        rows.iter().any(|row| chela::sessions::text_of(row).contains("[NOTIFICATION] seum")).then_some(())
+    });
+    // Waiting is no fault: it waited as long as the first ran, and its own run is short enough.
+    running(&host, &waits);
+}
+
+#[test]
+fn the_times_of_a_lane_are_in_its_order_however_many_bring_messages() {
+    let host = TestHost::scripted_with(SCRIPT, |config| {
+        quiet(config);
+        config["runs"]["queue"] = json!(2_000);
+    });
+    let session = chela::session_key::SessionKey::parse("seum").expect("a key");
+    let sessions = host.app().sessions().clone();
+    let asked = |key: String| chela::sessions::Asked::new(key, "agent", session.clone(), "stuck".into());
+    host.block_on(sessions.accept(asked("first".into()))).expect("taken");
+    let (clock, over) = (host.clock.clone(), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)));
+    let stop = over.clone();
+    let moving = std::thread::spawn(move || {
+        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            clock.advance(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    });
+    let callers: Vec<_> = (0..16)
+        .map(|caller| {
+            let messages: Vec<_> = (0..80).map(|nth| asked(format!("{caller}-{nth}"))).collect();
+            let sessions = sessions.clone();
+            host.spawn(async move {
+                for message in messages {
+                    let receipt = sessions.accept(message).await.expect("taken");
+                    assert!(receipt.accepted_at.0 > 0);
+                }
+            })
+        })
+        .collect();
+    callers.into_iter().for_each(|caller| host.block_on(caller).expect("all are taken"));
+    over.store(true, std::sync::atomic::Ordering::Relaxed);
+    moving.join().expect("moved");
+    let waited: Vec<u64> = sessions.waiting(&session).iter().map(|place| place.waiting_ms).collect();
+    assert!(waited.len() > 1_000 && waited.is_sorted_by(|a, b| a >= b), "{waited:?}");
+}
+
+#[test]
+fn a_sub_agent_s_conversation_is_its_own() {
+    let host = host();
+    let spawn = |session: &str| {
+        let args = json!({ "task": "look", "agentId": "seum", "workSessionId": session });
+        let spawned = host.tool("eden", "sessions_spawn", args);
+        let id = spawned["runId"].as_str().expect("a job").to_owned();
+        host.job_ended(&id)["conversationId"].clone()
+    };
+    let send = |session: &str| {
+        let args = json!({ "agentId": "seum", "message": "hello", "timeoutSeconds": 0, "workSessionId": session });
+        let sent = host.tool("eden", "sessions_send", args);
+        host.job_ended(sent["runId"].as_str().expect("a job"));
+        sent["conversationId"].clone()
+    };
+    let first = send("ws_one");
+    assert_ne!(spawn("ws_one"), first);
+    assert_eq!(send("ws_one"), first, "the two agents go on with theirs");
+    let apart = spawn("ws_two");
+    host.eventually("it is in the index", || {
+        let (_, session) = host.get("/api/work-sessions/ws_two");
+        let known = |thread: &Value| thread["conversationId"] == apart && thread["participants"] == json!(["eden", "seum"]);
+        session["threads"].as_array().is_some_and(|threads| threads.iter().any(known)).then_some(())
+    });
+    assert_ne!(send("ws_two"), apart, "also where the index has nothing else");
+}
+
+#[test]
+fn of_many_sub_agents_that_are_started_at_once_no_more_work_than_may() {
+    let host = host();
+    let body = json!({ "tool": "sessions_spawn", "sessionKey": "eden", "args": { "task": "stuck" } });
+    let starting: Vec<_> = (0..24)
+        .map(|_| {
+            let (client, body) = (host.client(chela::port::Port::Gateway), body.clone());
+            host.spawn(async move { client.invoke_tool(&body).await.expect("an answer") })
+        })
+        .collect();
+    let answers: Vec<Value> = starting.into_iter().map(|task| host.block_on(task).expect("an answer")).collect();
+    let (taken, refused): (Vec<&Value>, Vec<&Value>) =
+        answers.iter().partition(|answer| answer["status"] == "accepted");
+    assert_eq!((taken.len(), refused.len()), (8, 16), "{answers:?}");
+    assert!(refused[0]["error"].as_str().expect("why").contains("a2a.spawn.children"), "{}", refused[0]);
+}
+
+#[test]
+fn what_a_full_log_did_not_take_is_told_whole_after_a_kill() {
+    const LIMIT: usize = 1024 * 1024;
+    let dir = TestDir::scripted(SCRIPT, |config| {
+        quiet(config);
+        config["plugins"] = json!({ "classifier": null, "guards": [], "continuation": null });
+    });
+    // A log that has room for the start and little more.
+    let line = format!("{{\"type\":\"old\",\"data\":\"{}\"}}\n", "x".repeat(500));
+    fs::write(dir.state.event_log(), line.repeat((LIMIT - 900) / line.len())).expect("written");
+    let mut command = std::process::Command::new("prlimit");
+    command.arg(format!("--fsize={LIMIT}:unlimited")).args(["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"]);
+    command.arg(support::chela_command(&dir.state).get_program()).args(["serve", "--state-dir"]);
+    let mut serving = support::Binary::spawn_command(&dir, {
+        command.arg(dir.state.path());
+        command
+    });
+    serving.wait_until_ready();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let client = serving.client(&dir.token());
+    let args = json!({ "agentId": "seum", "message": "hello", "timeoutSeconds": 0 });
+    let body = json!({ "tool": "sessions_send", "sessionKey": "eden", "args": args });
+    let sent = runtime.block_on(client.invoke_tool(&body)).expect("an answer");
+    let id = sent["runId"].as_str().expect("a job").to_owned();
+    eventually("it has ended", || {
+        let job = runtime.block_on(client.call("jobs.get", json!({ "id": id }))).expect("a job");
+        (job["job"]["status"] == "COMPLETED").then_some(())
+    });
+    assert_eq!(runtime.block_on(client.get("/readyz")).expect("answered").status, 503, "the log is full");
+    serving.kill();
+    let now = chela::clock::Clock::system().now().0;
+    let host = TestHost::start_at(dir, now).unwrap_or_else(|(error, _)| panic!("{error}"));
+    let whole = ["job.created", "a2a.send", "a2a.response 0 seum", "a2a.complete", "job.completed"];
+    host.eventually("all of it is told", || (host.told_of(&id) == whole).then_some(()));
 }
 
 #[test]
@@ -359,9 +529,33 @@ fn jobs_are_seen_and_steered_from_the_shell() {
     assert!(cancelled.stdout.contains("CANCELLED"), "{cancelled:?}");
     assert_eq!(run(&["jobs", "show", "gone"]).code, Some(1));
     assert_eq!(run(&["jobs", "retry", &id]).code, Some(0));
-    let metrics = host.request("GET", "/metrics", &[], b"");
-    let text = String::from_utf8_lossy(&metrics.body).into_owned();
-    assert!(text.contains("chela_jobs{status=\"CANCELLED\"}") || text.contains("chela_job_retries_total"), "{text}");
+    let metrics = || String::from_utf8_lossy(&host.request("GET", "/metrics", &[], b"").body).into_owned();
+    host.eventually("jobs are counted as they stand", || {
+        let text = metrics();
+        let counted = |status: &str, count: u32| text.contains(&format!("chela_jobs{{status=\"{status}\"}} {count}\n"));
+        (counted("CANCELLED", 1) && counted("RUNNING", 1) && counted("PENDING", 0)).then_some(())
+    });
+    assert!(metrics().contains("chela_job_retries_total 0\n"), "a job that is taken up is no further try");
+}
+
+#[test]
+fn one_agent_speaks_to_another_from_the_shell() {
+    let host = host();
+    let run = |arguments: &[&str]| support::chela(&host.dir.state, arguments);
+    let answered = run(&["send", "seum", "hello", "there", "--from", "eden", "--wait"]);
+    assert_eq!(answered.code, Some(0), "{answered:?}");
+    assert!(answered.stdout.starts_with("did: ") && answered.stdout.contains("hello there"), "{answered:?}");
+    let jobs = host.call("jobs.list", json!({})).expect("a list")["jobs"].clone();
+    assert_eq!(
+        (&jobs[0]["sessionKey"], &jobs[0]["targetSessionKey"]),
+        (&json!("agent:eden:main"), &json!("agent:seum:main"))
+    );
+    let accepted = run(&["send", "seum", "more", "--from", "eden", "--key", "more-1"]);
+    assert!(accepted.code == Some(0) && accepted.stdout.starts_with("accepted as job "), "{accepted:?}");
+    let again = run(&["send", "seum", "more", "--from", "eden", "--key", "more-1"]);
+    assert_eq!(again.stdout, accepted.stdout, "the same key is the same message");
+    let own = run(&["send", "seum", "hello", "--from", "seum"]);
+    assert!(own.code == Some(1) && own.stdout.contains("your own session"), "{own:?}");
 }
 
 /// `chela jobs --follow`, with what it has printed so far.

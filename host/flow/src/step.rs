@@ -126,11 +126,11 @@ pub fn step(job: &Job, input: Input, rules: &Rules, now: u64) -> Option<Next> {
         }
         Input::Stale => {
             let said = "nothing has happened to it for too long".to_owned();
-            steps.abort_current();
+            steps.give_up_current(&said);
             steps.come_to_nothing(Status::Abandoned, WaitStatus::Error, Some(said));
         }
         Input::Cancel { by } => {
-            steps.abort_current();
+            steps.give_up_current(&format!("cancelled by {by}"));
             steps.cancelled(&by);
         }
     }
@@ -235,6 +235,7 @@ impl<'a> Steps<'a> {
         delivery.state = DeliveryState::Delivered;
         delivery.delivered_at = Some(now);
         self.job.status = Status::Running;
+        self.job.updated_at = now;
         self.tell_delivery();
         Some(Next { job: self.job, effects: self.effects, durable: false })
     }
@@ -391,7 +392,8 @@ impl<'a> Steps<'a> {
             self.tell_of_job(tell::end_of(end));
             let (parent, child) = (self.job.session_key.clone(), self.job.target_session_key.clone());
             let text = words::told_result(self.rules.language, &child, status.as_str(), &said);
-            return self.notify("announce", parent, child, text);
+            self.notify("announce", parent, child, text);
+            return self.tell_people(words::unmarked(&said).to_owned());
         }
         self.tell(tell::no_reply(&self.job, status, why.as_deref(), self.rules));
         self.tell(tell::completed(&self.job, false));
@@ -400,18 +402,28 @@ impl<'a> Steps<'a> {
         self.tell_sender(status, why.as_deref());
     }
 
-    /// The sender hears of it, unless its own call still waits and says so.
+    /// The sender hears of it, and people do, unless its own call still waits and says so.
     fn tell_sender(&mut self, status: WaitStatus, why: Option<&str>) {
-        let heard = self.job.awaited_until.is_some_and(|until| self.now < until) && self.job.current_turn == 0;
-        if heard {
-            return;
-        }
         let blocked = words::no_reply(self.rules.language, status, why, self.rules.wait_ms);
-        let why = blocked.trim_start_matches("[outcome] blocked: ").to_owned();
-        let (sender, target) = (self.job.session_key.clone(), self.job.target_session_key.clone());
-        let text = words::told_failure(self.rules.language, words::agent_of(&target), &self.job.message, &why);
-        self.notify("failed", sender, target.clone(), text);
-        // Also where the answer would have gone to somebody else: people who began it are not left waiting.
+        let why = words::unmarked(&blocked);
+        if self.notify_sender(why) {
+            self.tell_people(why.to_owned());
+        }
+    }
+
+    /// Tells the sender that its message came to nothing; false where its own call still waits and says so.
+    fn notify_sender(&mut self, why: &str) -> bool {
+        let heard = self.job.awaited_until.is_some_and(|until| self.now < until) && self.job.current_turn == 0;
+        if !heard {
+            let (sender, target) = (self.job.session_key.clone(), self.job.target_session_key.clone());
+            let text = words::told_failure(self.rules.language, words::agent_of(&target), &self.job.message, why);
+            self.notify("failed", sender, target, text);
+        }
+        !heard
+    }
+
+    /// People hear of a failure, also where the answer would have gone to somebody else: those who began it are not left waiting.
+    fn tell_people(&mut self, why: String) {
         let to = match &self.job.announce.to {
             Announced::Channel(place) => Some(place.clone()),
             Announced::Session { .. } | Announced::Nobody => self.job.chain.place.clone(),
@@ -441,16 +453,27 @@ impl<'a> Steps<'a> {
             }
             Kind::Send | Kind::AutoRoute => self.tell(tell::completed(&self.job, false)),
         }
+        // What was said was said: whoever cancels then only keeps it from being announced.
+        let unanswered = self.job.phase != Phase::Announce;
         self.finish(Status::Cancelled);
         self.tell_of_job(What::JobCancelled);
+        if self.job.kind != Kind::Spawn && unanswered {
+            self.notify_sender(&words::cancelled(self.rules.language, by));
+        }
     }
 
-    fn abort_current(&mut self) {
-        let current = self.job.current();
-        if let Some(delivery) = current.filter(|now| now.state != DeliveryState::Waiting) {
-            let (session_key, run) = (delivery.session_key.clone(), delivery.key.clone());
-            self.effects.push(Effect::Abort { session_key, run });
-        }
+    /// Nobody waits for the current message any more: its run is stopped, and it has failed.
+    fn give_up_current(&mut self, why: &str) {
+        let now = self.now;
+        let Some(delivery) = self.job.current_mut() else { return };
+        // One that waits for its next try has no run.
+        let run = (delivery.state != DeliveryState::Waiting).then(|| delivery.key.clone());
+        let session_key = delivery.session_key.clone();
+        delivery.state = DeliveryState::Failed;
+        delivery.failed_at = Some(now);
+        delivery.error = Some(words::clip(why, ERROR_CHARS_MAX).to_owned());
+        self.effects.extend(run.map(|run| Effect::Abort { session_key, run }));
+        self.tell_delivery();
     }
 
     fn due(&mut self) -> Option<()> {

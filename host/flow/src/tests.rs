@@ -162,22 +162,29 @@ fn people_in_a_channel_are_told_what_the_target_writes_or_nothing() {
 #[test]
 fn people_who_began_a_chain_hear_that_a_flow_of_it_came_to_nothing() {
     let rules = Rules::default();
-    let posts = |announce: Announced, began: Option<&str>| {
+    let posts_of = |kind: Kind, announce: Announced, began: Option<&str>| {
         let chain = Chain::begin("chain".into(), "ruda", NOW).in_place(began.map(discord));
         let chain = chain.forward("eden", Used::default(), &Limits::default(), NOW).expect("it may go on");
-        let job = create(New { chain, announce, ..new("x") }, &rules, NOW).job;
+        let job = create(New { kind, chain, announce, ..new("x") }, &rules, NOW).job;
         let next = step(&job, failure("gone", false), &rules, NOW).expect("it fails");
         let post = |effect: Effect| match effect {
-            Effect::Post { to, .. } => Some(to.place),
+            Effect::Post { to, text } => {
+                assert!(!text.contains("[outcome]") && text.contains("gone"), "{text}");
+                Some(to.place)
+            }
             _ => None,
         };
         next.effects.into_iter().filter_map(post).collect::<Vec<_>>()
     };
+    let posts = |announce: Announced, began: Option<&str>| posts_of(Kind::Send, announce, began);
     let orchestrator = || Announced::Session { session_key: "agent:ruda:main".into() };
     assert_eq!(posts(Announced::Nobody, Some("direct:mina")), ["direct:mina"]);
     assert_eq!(posts(orchestrator(), Some("channel:7")), ["channel:7"]);
     assert_eq!(posts(Announced::Channel(discord("channel:1")), Some("channel:7")), ["channel:1"], "and only once");
     assert!(posts(orchestrator(), None).is_empty());
+    let of_sub_agent = |began: Option<&str>| posts_of(Kind::Spawn, orchestrator(), began);
+    assert_eq!(of_sub_agent(Some("channel:7")), ["channel:7"], "beside the parent, people hear of it");
+    assert!(of_sub_agent(None).is_empty());
 }
 
 #[test]
@@ -248,11 +255,60 @@ fn a_run_that_takes_too_long_is_given_up_without_a_further_try() {
 
 #[test]
 fn a_job_is_cancelled_wherever_it_stands() {
-    let waiting = ["JobCreated", "Send", "send j:0 to seum", "abort j:0", "Complete", "JobCancelled"];
-    check(new("x"), vec![Input::Cancel { by: "operator".into() }], &waiting, (Status::Cancelled, 0));
-    let between = ["JobCreated", "Send", "send j:0 to seum", "JobRetried", "Complete", "JobCancelled"];
-    let inputs = vec![failure("busy", true), Input::Cancel { by: "operator".into() }, Input::Due];
-    check(new("x"), inputs, &between, (Status::Cancelled, 0));
+    let cancel = || Input::Cancel { by: "operator".into() };
+    let waiting = ["JobCreated", "Send", "send j:0 to seum", "abort j:0", "Complete", "JobCancelled", "notify eden"];
+    check(new("x"), vec![cancel()], &waiting, (Status::Cancelled, 0));
+    let between = ["JobCreated", "Send", "send j:0 to seum", "JobRetried", "Complete", "JobCancelled", "notify eden"];
+    check(new("x"), vec![failure("busy", true), cancel(), Input::Due], &between, (Status::Cancelled, 0));
+    let mut awaited = new("x");
+    awaited.awaited_until = Some(NOW + 30_000);
+    check(awaited, vec![cancel()], &waiting[..6], (Status::Cancelled, 0));
+    let mut announced = new("[NOTIFICATION] x");
+    announced.announce = Announced::Channel(discord("channel:1"));
+    let answered = [
+        "JobCreated",
+        "Send",
+        "send j:0 to seum",
+        "Response 0 by seum",
+        "send j:announce to seum",
+        "abort j:announce",
+        "Complete",
+        "JobCancelled",
+    ];
+    check(announced, vec![answer("ok"), cancel()], &answered, (Status::Cancelled, 0));
+}
+
+#[test]
+fn a_message_that_is_given_up_has_failed_and_is_told_so() {
+    let rules = Rules::default();
+    let given_up = |before: Vec<Input>, input: Input| {
+        let first = create(new("x"), &rules, NOW).job;
+        let job = before.into_iter().fold(first, |job, input| step(&job, input, &rules, NOW).expect("a step").job);
+        let next = step(&job, input, &rules, NOW + 7).expect("it is given up");
+        let turn = &next.job.turns[0];
+        assert_eq!((turn.state, turn.failed_at), (DeliveryState::Failed, Some(NOW + 7)));
+        let told = next.effects.iter().find_map(|effect| match effect {
+            Effect::Tell(told) if told.what == What::Delivery => Some(&told.data),
+            _ => None,
+        });
+        let told = told.expect("it is told");
+        assert_eq!((&told["state"], &told["at"]), (&"failed".into(), &(NOW + 7).into()));
+        (turn.error.clone().expect("why"), turn.attempts.len())
+    };
+    let cancel = || Input::Cancel { by: "owner".into() };
+    let cancelled = ("cancelled by owner".to_owned(), 0);
+    assert_eq!(given_up(vec![], cancel()), cancelled);
+    assert_eq!(given_up(vec![Input::Delivered], cancel()), cancelled);
+    assert_eq!(given_up(vec![failure("busy", true)], cancel()), (cancelled.0, 1), "also between two tries");
+    assert_eq!(given_up(vec![Input::Delivered], Input::Stale).0, "nothing has happened to it for too long");
+}
+
+#[test]
+fn a_job_whose_message_is_worked_on_has_just_changed() {
+    let rules = Rules::default();
+    let job = create(new("x"), &rules, NOW).job;
+    let next = step(&job, Input::Delivered, &rules, NOW + 9).expect("a step");
+    assert_eq!((next.job.updated_at, next.durable), (NOW + 9, false));
 }
 
 #[test]

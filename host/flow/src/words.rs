@@ -13,6 +13,8 @@ pub enum Language {
     En,
 }
 
+/// In front of what stands in place of a reply; people never see it.
+const BLOCKED: &str = "[outcome] blocked: ";
 const REPLY_SKIP: &str = "REPLY_SKIP";
 const ANNOUNCE_SKIP: &str = "ANNOUNCE_SKIP";
 const NO_REPLY: [&str; 2] = ["[NO_REPLY_NEEDED]", "[NOTIFICATION]"];
@@ -50,8 +52,21 @@ pub(crate) fn no_reply(language: Language, status: WaitStatus, error: Option<&st
         Language::En => "no reply was received",
     };
     match why {
-        Some(why) => format!("[outcome] blocked: {said} ({why})"),
-        None => format!("[outcome] blocked: {said}"),
+        Some(why) => format!("{BLOCKED}{said} ({why})"),
+        None => format!("{BLOCKED}{said}"),
+    }
+}
+
+/// What stands in place of a reply, as people read it.
+pub(crate) fn unmarked(said: &str) -> &str {
+    said.trim_start_matches(BLOCKED)
+}
+
+/// Why a message came to nothing that somebody has cancelled.
+pub(crate) fn cancelled(language: Language, by: &str) -> String {
+    match language {
+        Language::Ko => format!("{by}님이 취소함"),
+        Language::En => format!("cancelled by {by}"),
     }
 }
 

@@ -1,14 +1,18 @@
-//! `chela send`: one message to an agent.
+//! `chela send`: one message to an agent, from you or in the name of another agent.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::output::word;
 use super::{Output, ask, block_on};
 use crate::clock::Clock;
 use crate::id;
 use crate::layout::StateDir;
+
+/// How long the gateway may take beside what the agent takes.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(clap::Args)]
 pub(super) struct Send {
@@ -20,6 +24,9 @@ pub(super) struct Send {
     /// Wait for the answer and print it
     #[arg(long)]
     wait: bool,
+    /// Send as this agent: the two go back and forth as agents do, and `chela jobs` shows it. With --wait, the first reply is printed
+    #[arg(long, value_name = "AGENT")]
+    from: Option<String>,
     /// Give up waiting after so many seconds; the agent goes on
     #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "wait")]
     timeout: u64,
@@ -30,18 +37,13 @@ pub(super) struct Send {
 
 impl Send {
     pub(super) fn run(self, dir: &StateDir, output: Output) -> anyhow::Result<ExitCode> {
-        let client = ask::gateway(dir)?.with_patience(Duration::from_secs(30));
+        if let Some(from) = &self.from {
+            return self.send_as(from, dir, output);
+        }
+        let client = ask::gateway(dir)?.with_patience(PATIENCE);
         let key = self.key.unwrap_or_else(|| id::fresh(Clock::system().now()).to_string());
-        let target = if self.agent.contains(':') {
-            json!({ "sessionKey": self.agent })
-        } else {
-            json!({ "agentId": self.agent })
-        };
         let mut params = json!({ "message": self.text.join(" "), "idempotencyKey": key });
-        params
-            .as_object_mut()
-            .into_iter()
-            .for_each(|params| params.extend(target.as_object().cloned().unwrap_or_default()));
+        params[target_field(&self.agent)] = json!(self.agent);
         let answer: Value = block_on(async {
             let mut socket = client.open().await?;
             let id = socket.send("agent", params).await?;
@@ -62,6 +64,39 @@ impl Send {
         }
         let failed = waits || matches!(answer["status"].as_str(), Some("error" | "timeout"));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+impl Send {
+    /// Begins a flow between two agents, as the tool of the one does.
+    fn send_as(&self, from: &str, dir: &StateDir, output: Output) -> anyhow::Result<ExitCode> {
+        let seconds = if self.wait { self.timeout } else { 0 };
+        let mut args = json!({ "message": self.text.join(" "), "timeoutSeconds": seconds });
+        args[target_field(&self.agent)] = json!(self.agent);
+        let mut body = json!({ "tool": "sessions_send", "args": args, "sessionKey": from });
+        if let Some(key) = &self.key {
+            body["idempotencyKey"] = json!(key);
+        }
+        let client = ask::gateway(dir)?.with_patience(Duration::from_secs(seconds) + PATIENCE);
+        let answer = block_on(client.invoke_tool(&body))??;
+        output.show(&answer, || said_to_agent(&self.agent, &answer));
+        let good = matches!(answer["status"].as_str(), Some("ok" | "accepted" | "no_reply"));
+        Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// Whether a session is named, or an agent.
+fn target_field(target: &str) -> &'static str {
+    if target.contains(':') { "sessionKey" } else { "agentId" }
+}
+
+fn said_to_agent(to: &str, answer: &Value) -> String {
+    let job = word(&answer["runId"]);
+    match answer["status"].as_str() {
+        Some("ok") => answer["reply"].as_str().unwrap_or_default().to_owned(),
+        Some("no_reply") => format!("{to} had nothing to say; its job: {job}"),
+        Some("accepted") => format!("accepted as job {job}; `chela jobs show {job}` tells how far it is"),
+        _ => format!("{to} did not answer: {}", word(&answer["error"])),
     }
 }
 

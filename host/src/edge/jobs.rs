@@ -61,6 +61,16 @@ struct One {
     id: String,
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Retry {
+    #[schemars(length(min = 1, max = 128))]
+    id: String,
+    /// The same key again is the same new job
+    #[schemars(length(min = 1, max = 128))]
+    idempotency_key: Option<String>,
+}
+
 fn shown(listed: &Listed) -> Value {
     let jobs: Vec<&Job> = listed.jobs.iter().map(Arc::as_ref).collect();
     match &listed.next {
@@ -102,8 +112,8 @@ async fn cancel(context: Context, caller: Caller, asked: One) -> Result<Reply, E
     Ok(json!({ "job": *job }).into())
 }
 
-async fn retry(context: Context, asked: One) -> Result<Value, ErrorShape> {
-    let job = context.jobs.retry(&asked.id).await?;
+async fn retry(context: Context, asked: Retry) -> Result<Value, ErrorShape> {
+    let job = context.jobs.retry(&asked.id, asked.idempotency_key.as_deref()).await?;
     Ok(json!({ "job": *job }))
 }
 

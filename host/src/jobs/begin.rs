@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::drive::Driver;
-use super::{Error, Handle};
+use super::{Error, Handle, Pair};
 use crate::config::{AgentRole, ChainLimits, Config};
+use crate::event::Role;
 use crate::id::{self, AgentId};
 use crate::lineage::{Lineage, Sources};
 use crate::session_key::SessionKey;
@@ -17,8 +18,6 @@ use crate::sessions::{self, Chain, Part};
 use crate::traces;
 
 const ID_CHARS_MAX: usize = 128;
-/// Conversations and chains that are kept at hand; the index knows the others.
-const REMEMBERED_MAX: usize = 100_000;
 
 /// The run that causes a flow.
 #[derive(Clone, Debug)]
@@ -81,11 +80,11 @@ pub enum Reply {
 }
 
 /// Where two agents' conversation in a work session is kept.
-pub(super) fn pair_in(work_session: &str, job: &Job) -> (String, String, String) {
+pub(super) fn pair_in(work_session: &str, job: &Job) -> Pair {
     pair(work_session, chela_flow::agent_of(&job.session_key), chela_flow::agent_of(&job.target_session_key))
 }
 
-fn pair(work_session: &str, a: &str, b: &str) -> (String, String, String) {
+fn pair(work_session: &str, a: &str, b: &str) -> Pair {
     let (first, second) = if a <= b { (a, b) } else { (b, a) };
     (work_session.to_owned(), first.to_owned(), second.to_owned())
 }
@@ -185,14 +184,8 @@ impl Handle {
             return Err(Error::TooDeep { max: limits.depth });
         }
         let parent = asked.from.to_string();
-        let children = {
-            let state = self.0.state();
-            let of_parent = |job: &Job| job.kind == Kind::Spawn && job.session_key == parent;
-            state.open.values().filter(|open| of_parent(&open.now())).count()
-        };
-        if children >= limits.children {
-            return Err(Error::TooMany { max: limits.children });
-        }
+        // Looked at again when it is opened; here it spares the rest.
+        self.0.state().may_have_child(&parent, limits.children)?;
         let work_session_id = checked("workSessionId", asked.work_session_id)?;
         let chain = self.chain(config, &asked.from, asked.cause.as_ref(), &asked.agent)?;
         let (lineage, _, task) = self.lineage(&asked.from, asked.cause.as_ref(), &chain, work_session_id).await;
@@ -241,8 +234,9 @@ impl Handle {
             return Err(Error::Stopping);
         }
         let (answer, begun) = oneshot::channel();
+        let driver = Driver::admitted(&self.0, Arc::new(next.job.clone()))?;
         // On a task of its own: a caller that goes away must not leave a job behind that nobody drives.
-        self.0.drivers.spawn(Driver::new(&self.0, Arc::new(next.job.clone())).begin(Box::new(next), answer));
+        self.0.drivers.spawn(driver.begin(Box::new(next), answer));
         begun.await.unwrap_or(Err(Error::Stopping))
     }
 
@@ -265,7 +259,7 @@ impl Handle {
     }
 
     /// The job that a call has made before.
-    async fn made_by(&self, key: Option<&str>) -> Result<Option<Arc<Job>>, Error> {
+    pub(super) async fn made_by(&self, key: Option<&str>) -> Result<Option<Arc<Job>>, Error> {
         let id = key.and_then(|key| self.0.state().causes.get(key).cloned());
         match id {
             Some(id) => self.get(&id).await,
@@ -366,17 +360,9 @@ impl Handle {
         let work_session = &lineage.work_session;
         let key = pair(work_session, a.as_ref(), b.as_ref());
         let fresh = id::fresh(self.0.now()).to_string();
-        {
-            let mut state = self.0.state();
-            if let Some(known) = state.conversations.get(&key) {
-                return known.clone();
-            }
-            if state.conversations.len() > REMEMBERED_MAX {
-                state.conversations.clear();
-            }
-            if state.chains.len() > REMEMBERED_MAX {
-                state.chains.clear();
-            }
+        let at_hand = self.0.state().conversations.get(&key).cloned();
+        if let Some(known) = at_hand {
+            return known;
         }
         if !is_known {
             return fresh;
@@ -386,14 +372,16 @@ impl Handle {
             let names = thread["participants"].as_array().map(|names| names.iter().filter_map(Value::as_str).collect());
             let mut names: Vec<&str> = names.unwrap_or_default();
             names.sort_unstable();
-            names == [key.1.as_str(), key.2.as_str()] && thread["conversationId"].is_string()
+            // What only a sub-agent was told is a conversation of its own.
+            let is_main = thread["roleCounts"][Role::Conversation.as_str()].as_u64().is_some_and(|count| count > 0);
+            names == [key.1.as_str(), key.2.as_str()] && is_main && thread["conversationId"].is_string()
         };
         let threads = indexed.as_ref().and_then(|session| session["threads"].as_array());
         let latest = threads.into_iter().flatten().filter(of_pair).max_by_key(|thread| thread["lastTs"].as_u64());
         let known = latest.and_then(|thread| thread["conversationId"].as_str()).map(str::to_owned);
         let conversation = known.unwrap_or(fresh);
         // Two flows that begin at once share it: the first to come back with one has made it.
-        self.0.state().conversations.entry(key).or_insert(conversation).clone()
+        self.0.state().conversations.get_or_put(key, conversation)
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::house::Ticket;
 use super::store::{self, Late, Outgoing};
-use super::{ASKS_MAX, Ask, Error, Handle, Open, Shared};
+use super::{ASKS_MAX, Ask, Error, Handle, Open, Shared, State};
 use crate::clock::Timestamp;
 use crate::event::Written;
 use crate::journal::Transaction;
@@ -26,8 +26,13 @@ pub(super) struct Driver {
     open: Arc<Open>,
     asks: mpsc::Receiver<Ask>,
     /// Events on their way to the disk; until they are there the job takes no further step.
-    telling: Option<oneshot::Receiver<()>>,
+    telling: Option<Telling>,
+    /// Events of the last step that the log did not take. The record has them, and the next step brings them along.
+    untold: Option<Ticket>,
 }
+
+/// The end of telling of a step: its ticket comes back where the log did not take its events.
+type Telling = oneshot::Receiver<Result<(), Ticket>>;
 
 /// A step that is on record and told.
 struct Done {
@@ -37,6 +42,8 @@ struct Done {
     now: Timestamp,
     ticket: Ticket,
     seq: u64,
+    /// The bus took all its events.
+    whole: bool,
 }
 
 /// A step that could not be committed, and will not be.
@@ -48,16 +55,26 @@ enum Stuck {
 }
 
 impl Driver {
-    /// A driver for a job that has not ended. It is known from now on.
+    /// A driver for a job that is on record and has not ended. It is known from now on.
     pub(super) fn new(shared: &Arc<Shared>, job: Arc<Job>) -> Self {
+        Self::opened(shared, &mut shared.state(), job)
+    }
+
+    /// A driver for a new job, if it may be. It is known from now on.
+    pub(super) fn admitted(shared: &Arc<Shared>, job: Arc<Job>) -> Result<Self, Error> {
+        let children_max = shared.options.settings.current().config.a2a.spawn.children;
+        let mut state = shared.state();
+        state.admit(&job, children_max)?;
+        Ok(Self::opened(shared, &mut state, job))
+    }
+
+    fn opened(shared: &Arc<Shared>, state: &mut State, job: Arc<Job>) -> Self {
         let (asks, inbox) = mpsc::channel(ASKS_MAX);
         let touched = Mutex::new(shared.options.clock.elapsed());
         let open = Arc::new(Open { job: watch::Sender::new(job.clone()), asks, touched });
-        let mut state = shared.state();
         state.note(&job);
         state.open(&job, open.clone());
-        drop(state);
-        Self { shared: shared.clone(), open, asks: inbox, telling: None }
+        Self { shared: shared.clone(), open, asks: inbox, telling: None, untold: None }
     }
 
     /// Commits how a new job begins, with its first message, and tells whoever began it; then drives it on. What happens once is boxed: a job
@@ -87,9 +104,7 @@ impl Driver {
         let id = self.open.now().job_id.clone();
         let mut state = self.shared.state();
         state.close(&id);
-        if let Some(made) = state.made_at.remove(&id) {
-            state.all.remove(&(made, id.clone()));
-        }
+        state.forget(&id);
         state.causes.retain(|_, job| *job != id);
     }
 
@@ -110,8 +125,9 @@ impl Driver {
     }
 
     /// Goes on with a job whose last events are on their way to the log.
-    pub(super) fn spawn_telling(mut self, ticket: Ticket, seq: u64) {
-        self.telling = Some(tell(&self.shared, ticket, seq));
+    pub(super) fn spawn_telling(mut self, events: Vec<Written>, ticket: Ticket, seq: u64) {
+        let whole = emit_all(&self.shared, events);
+        self.telling = Some(tell(&self.shared, ticket, seq, whole));
         self.spawn();
     }
 
@@ -143,7 +159,9 @@ impl Driver {
                 let _ = answer.send(self.open.now());
             }
         }
-        self.finish_telling().await;
+        if !self.tell_to_the_end().await {
+            return;
+        }
         let job = self.open.now();
         let chain = &job.chain;
         let begin =
@@ -163,7 +181,7 @@ impl Driver {
         if !next.durable {
             let (events, _) = told_apart(&next.job, next.effects, Timestamp(now));
             self.known(Arc::new(next.job));
-            events.into_iter().for_each(|event| emit(&self.shared, event));
+            emit_all(&self.shared, events);
             return true;
         }
         match self.commit(next).await {
@@ -215,6 +233,7 @@ impl Driver {
         let is_retry =
             effects.iter().any(|effect| matches!(effect, Effect::Tell(told) if told.what == What::JobRetried));
         let (events, effects) = told_apart(&job, effects, now);
+        let events: Vec<Written> = self.recorded_untold().await.into_iter().chain(events).collect();
         let asked = self.messages(&job, &effects)?;
         let ticket = self.shared.told.begin();
         let seq = loop {
@@ -248,16 +267,20 @@ impl Driver {
         if is_retry {
             self.shared.options.metrics.job_retries.inc();
         }
+        if let Some(before) = self.untold.take() {
+            // They are of this step now.
+            self.shared.told.end(before, 0);
+        }
         let job = Arc::new(job);
         self.known(job.clone());
-        events.into_iter().for_each(|event| emit(&self.shared, event));
-        Ok(Done { job, effects, now, ticket, seq })
+        let whole = emit_all(&self.shared, events);
+        Ok(Done { job, effects, now, ticket, seq, whole })
     }
 
     /// What follows from a step that is on record.
     async fn follow(&mut self, done: Done) {
-        let Done { job, effects, now, ticket, seq } = done;
-        self.telling = Some(tell(&self.shared, ticket, seq));
+        let Done { job, effects, now, ticket, seq, whole } = done;
+        self.telling = Some(tell(&self.shared, ticket, seq, whole));
         for effect in effects {
             match effect {
                 Effect::Post { to, text } => {
@@ -280,11 +303,54 @@ impl Driver {
 
     async fn finish_telling(&mut self) {
         let Some(mut told) = self.telling.take() else { return };
-        if told.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
-            self.shared.options.bus.hurry();
-            // One that nobody answers any more is over too.
-            let _ = told.await;
+        let outcome = match told.try_recv() {
+            Err(oneshot::error::TryRecvError::Empty) => {
+                self.shared.options.bus.hurry();
+                told.await.ok()
+            }
+            outcome => outcome.ok(),
+        };
+        // One that nobody answers any more is over too: the gateway stops.
+        if let Some(Err(ticket)) = outcome {
+            self.untold = Some(ticket);
         }
+    }
+
+    /// The events that the log did not take, as the record has them.
+    async fn recorded_untold(&self) -> Vec<Written> {
+        if self.untold.is_none() {
+            return Vec::new();
+        }
+        let (journal, id) = (self.shared.options.journal.clone(), self.open.now().job_id.clone());
+        match tokio::task::spawn_blocking(move || store::events(&journal, &id)).await {
+            Ok(Ok(events)) => events.into_iter().map(Written::from).collect(),
+            Ok(Err(error)) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "events of a job cannot be read back");
+                Vec::new()
+            }
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// The last step has no next one that would bring its events along: they are told until the log takes them. False when the gateway stops.
+    async fn tell_to_the_end(&mut self) -> bool {
+        self.finish_telling().await;
+        while self.untold.is_some() {
+            tokio::select! {
+                () = self.shared.cut.cancelled() => return false,
+                () = self.shared.options.clock.sleep(AGAIN) => {}
+            }
+            // What a log that fails holds back is not told to it twice.
+            if self.shared.options.bus.is_failing() {
+                continue;
+            }
+            let events = self.recorded_untold().await;
+            let Some(ticket) = self.untold.take() else { break };
+            let whole = emit_all(&self.shared, events);
+            self.telling = Some(tell(&self.shared, ticket, 0, whole));
+            self.finish_telling().await;
+        }
+        true
     }
 
     /// The messages of a step. What nobody waits for is left out where there is nobody to read it.
@@ -369,19 +435,23 @@ pub(super) fn meta_number(job: &Job, key: &str) -> Option<u32> {
 }
 
 /// Notes that the events of a step are in the log, once they are. Nobody is woken for that; a driver looks when it goes on.
-fn tell(shared: &Arc<Shared>, ticket: Ticket, seq: u64) -> oneshot::Receiver<()> {
+fn tell(shared: &Arc<Shared>, ticket: Ticket, seq: u64, whole: bool) -> Telling {
     let (done, told) = oneshot::channel();
     let noting = shared.clone();
     shared.options.bus.when_written(move |outcome| {
-        match outcome {
-            Ok(()) => noting.told.end(ticket, seq),
-            // The ticket stays open: they are told again after a restart.
-            Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "events of a job are not in the log");
+        let outcome = match outcome {
+            Ok(()) if whole => {
+                noting.told.end(ticket, seq);
+                Ok(())
             }
-        }
-        // The driver may be gone.
-        let _ = done.send(());
+            Ok(()) => Err(ticket),
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "events of a job are not in the log yet");
+                Err(ticket)
+            }
+        };
+        // Without a driver the ticket stays open: they are told again after a restart.
+        let _ = done.send(outcome);
     });
     told
 }
@@ -403,10 +473,18 @@ pub(super) fn told_apart(job: &Job, effects: Vec<Effect>, now: Timestamp) -> (Ve
     (events, others)
 }
 
-pub(super) fn emit(shared: &Shared, event: impl Into<Written>) {
-    if let Err(error) = shared.options.bus.emit_event(event) {
-        tracing::error!(error = &error as &dyn std::error::Error, "an event of a job was not written");
+/// False if the bus did not take it.
+pub(super) fn emit(shared: &Shared, event: impl Into<Written>) -> bool {
+    let emitted = shared.options.bus.emit_event(event);
+    if let Err(error) = &emitted {
+        tracing::error!(error = error as &dyn std::error::Error, "an event of a job was not written");
     }
+    emitted.is_ok()
+}
+
+/// False if the bus did not take all of them.
+fn emit_all(shared: &Shared, events: Vec<Written>) -> bool {
+    events.into_iter().fold(true, |whole, event| emit(shared, event) && whole)
 }
 
 /// Everything that a step writes beside its messages.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use chela_flow::Status;
 use tokio_util::sync::CancellationToken;
 
-use super::{Ask, Brief, Handle, files, store};
+use super::kept::Brief;
+use super::{Ask, Handle, files, store};
 use crate::clock::Timestamp;
 use crate::journal::Transaction;
 use crate::metrics::Gauge;
@@ -130,7 +131,7 @@ impl Handle {
             let state = self.0.state();
             let is_old =
                 |brief: &Brief| brief.status.is_terminal() && brief.finished_at.is_some_and(|at| at < before.0);
-            state.all.iter().filter(|(_, brief)| is_old(brief)).map(|(key, _)| key.clone()).collect()
+            state.kept.range(..).filter(|(_, brief)| is_old(brief)).map(|(key, _)| key.clone()).collect()
         };
         for part in old.chunks(DROPPED_AT_ONCE) {
             let mut transaction = Transaction::default();
@@ -143,10 +144,7 @@ impl Handle {
                 return tracing::warn!(error = &error as &dyn std::error::Error, "old jobs could not be taken out");
             }
             let mut state = self.0.state();
-            for key in part {
-                state.all.remove(key);
-                state.made_at.remove(&key.1);
-            }
+            part.iter().for_each(|(_, id)| state.forget(id));
             let state = &mut *state;
             state.causes.retain(|_, id| state.made_at.contains_key(id));
         }
@@ -180,15 +178,12 @@ impl Handle {
     /// What the metrics say of jobs.
     fn count(&self) {
         let metrics = &self.0.options.metrics;
-        let (mut counts, mut oldest) = ([0i64; 6], None);
-        for ((made, _), brief) in &self.0.state().all {
-            counts[brief.status as usize] += 1;
-            if !brief.status.is_terminal() && oldest.is_none() {
-                oldest = Some(*made);
-            }
-        }
-        for status in Status::ALL {
-            metrics.jobs_in(status.as_str()).set(counts[status as usize]);
+        let (counts, oldest) = {
+            let state = self.0.state();
+            (state.kept.counts(), state.kept.oldest())
+        };
+        for (status, count) in counts {
+            metrics.jobs_in(status.as_str()).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         let age = oldest.map_or(0, |made| self.0.now().0.saturating_sub(made) / 1_000);
         let oldest: &Gauge = &metrics.oldest_job;

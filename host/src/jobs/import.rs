@@ -51,7 +51,7 @@ impl Handle {
             }
         }
         drop(state);
-        let runs = stopped.iter().filter_map(|job| job.turns.last());
+        let runs = stopped.iter().flat_map(|job| job.turns.last().into_iter().chain(&job.announce.asked));
         let live = runs.filter(|turn| self.0.options.sessions.watch(&turn.key).is_some());
         let to_stop = live.filter_map(|turn| Some((SessionKey::parse(&turn.session_key).ok()?, turn.key.clone())));
         let to_stop = to_stop.collect();
@@ -70,7 +70,9 @@ impl Handle {
             }
         }
         if !untold.is_empty() {
-            untold.into_iter().for_each(|event| emit(&self.0, event));
+            for event in untold {
+                emit(&self.0, event);
+            }
             // The next step of a job takes their place in its record: they must be in the log before.
             if let Err(error) = self.0.options.bus.flushed().await {
                 tracing::error!(error = &error as &dyn std::error::Error, "events of jobs are not in the log");
@@ -164,8 +166,7 @@ impl Handle {
             if let Some(job) = job {
                 driver.known(job);
             }
-            events.into_iter().for_each(|event| emit(&self.0, event));
-            driver.spawn_telling(ticket, seq);
+            driver.spawn_telling(events, ticket, seq);
         }
         true
     }

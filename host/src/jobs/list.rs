@@ -39,7 +39,7 @@ impl Handle {
             let state = self.0.state();
             let end = before.map_or(Bound::Unbounded, Bound::Excluded);
             let (mut ids, mut next) = (Vec::new(), None);
-            for (key, brief) in state.all.range((Bound::Unbounded, end)).rev().take(SCANNED_MAX) {
+            for (key, brief) in state.kept.range((Bound::Unbounded, end)).rev().take(SCANNED_MAX) {
                 let fits = (asked.status.is_empty() || asked.status.contains(&brief.status))
                     && asked.agent.as_ref().is_none_or(|agent| brief.from == *agent || brief.to == *agent)
                     && (asked.work_session.is_none() || brief.work_session == asked.work_session);
@@ -63,9 +63,7 @@ impl Handle {
 
     /// How many jobs stand how.
     pub fn counts(&self) -> Vec<(Status, usize)> {
-        let mut counts = [0; 6];
-        self.0.state().all.values().for_each(|brief| counts[brief.status as usize] += 1);
-        Status::ALL.into_iter().map(|status| (status, counts[status as usize])).collect()
+        self.0.state().kept.counts().to_vec()
     }
 
     /// Ends a job that has not ended, and what runs for it.
@@ -90,14 +88,20 @@ impl Handle {
         }
     }
 
-    /// A new job that goes on where one came to nothing.
-    pub async fn retry(&self, id: &str) -> Result<Arc<Job>, Error> {
+    /// A new job that goes on where one came to nothing. The same key again is the same new job.
+    pub async fn retry(&self, id: &str, key: Option<&str>) -> Result<Arc<Job>, Error> {
+        let cause = key.map(|key| format!("retry:{id}:{key}"));
+        if let Some(job) = self.made_by(cause.as_deref()).await? {
+            return Ok(job);
+        }
         let old = self.get(id).await?.ok_or_else(|| Error::NoJob(short(id)))?;
         if !matches!(old.status, Status::Failed | Status::Abandoned | Status::Cancelled) {
             return Err(Error::NotOver { id: short(id), status: old.status.as_str() });
         }
         let now = self.0.now();
-        self.start(again(&old, id::fresh(now).to_string(), &self.0.rules(), now.0)).await
+        let mut next = again(&old, id::fresh(now).to_string(), &self.0.rules(), now.0);
+        next.job.cause = cause;
+        self.start(next).await
     }
 }
 

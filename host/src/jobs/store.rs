@@ -112,6 +112,13 @@ pub(super) fn get(journal: &journal::Handle, id: &str) -> Result<Option<Job>, jo
     found.map(|record| journal::body::<Bare>(JOB, &record).map(|kept| kept.job)).transpose()
 }
 
+/// What the last step of a job is told as. Not for an async thread.
+pub(super) fn events(journal: &journal::Handle, id: &str) -> Result<Vec<Event>, journal::Error> {
+    let found = journal.get(JOB, id)?;
+    let kept = found.map(|record| journal::body::<Kept>(JOB, &record)).transpose()?;
+    Ok(kept.map(|kept| kept.events).unwrap_or_default())
+}
+
 pub(super) fn put(transaction: &mut Transaction, job: &Job, events: &[Written]) -> Result<(), journal::Error> {
     journal::put(transaction, JOB, &job.job_id, &Keep { job, events })
 }

@@ -19,13 +19,12 @@ impl Handle {
             return Ok(receipt);
         }
         self.may_take(&asked)?;
-        let now = self.0.options.clock.now();
-        let (mut taken, _) = self.take(std::slice::from_ref(&asked), Transaction::default(), now).await?;
+        let (mut taken, _) = self.take(std::slice::from_ref(&asked), Transaction::default()).await?;
         match taken.pop() {
             Some(live) => Ok(Receipt {
                 run: asked.key,
                 session: live.key.clone(),
-                accepted_at: now,
+                accepted_at: live.run.accepted.at,
                 again: false,
                 progress: Progress::Queued,
             }),
@@ -41,7 +40,7 @@ impl Handle {
             self.check(asked)?;
             self.may_take(asked)?;
         }
-        let (_, seq) = self.take(asked, records, self.0.options.clock.now()).await?;
+        let (_, seq) = self.take(asked, records).await?;
         Ok(seq)
     }
 
@@ -76,15 +75,10 @@ impl Handle {
     }
 
     /// Puts messages into their lanes and into the journal, with other records, and tells whoever waits. Gives those that are new.
-    async fn take(
-        &self,
-        asked: &[Asked],
-        records: Transaction,
-        now: Timestamp,
-    ) -> Result<(Vec<Arc<Live>>, u64), Error> {
+    async fn take(&self, asked: &[Asked], records: Transaction) -> Result<(Vec<Arc<Live>>, u64), Error> {
         let shared = &self.0;
         let queue_max = shared.options.settings.current().config.runs.queue;
-        let (taken, submitted) = self.enqueue(asked, records, now, queue_max)?;
+        let (taken, submitted) = self.enqueue(asked, records, queue_max)?;
         match submitted {
             Some(submitted) => Taking { handle: self.clone(), taken, submitted: Some(submitted) }.settled().await,
             None => Ok((taken, 0)),
@@ -173,11 +167,12 @@ impl Handle {
         &self,
         asked: &[Asked],
         mut transaction: Transaction,
-        now: Timestamp,
         queue_max: usize,
     ) -> Result<(Vec<Arc<Live>>, Option<journal::Awaited>), Error> {
         let shared = &self.0;
         let mut state = shared.state();
+        // Read under the lock: the times of a lane are in its order.
+        let now = shared.options.clock.now();
         let is_new = |asked: &&Asked| state.live(&asked.key).is_none() && !state.past.contains(&asked.key);
         let fresh: Vec<&Asked> = asked.iter().filter(is_new).collect();
         for asked in fresh.iter().filter(|asked| !asked.over_queue) {

@@ -45,7 +45,7 @@ pub struct Report {
     pub jobs: u64,
     pub lost: u64,
     pub unfinished: u64,
-    /// Turns that were asked again without a kill between, or after this process had seen their reply.
+    /// Turns that were asked again though they were not in flight at a kill, or after this process had seen their reply.
     pub turns_run_twice: u64,
     /// Jobs of which the log tells otherwise than their record.
     pub log_disagreements: u64,
@@ -134,7 +134,8 @@ fn talk(gateway: &Gateway, known: &mut Known, model: &Model, chance: &mut fastra
 fn look(gateway: &Gateway, known: &mut Known, model: &Model) -> Result<usize> {
     let open = gateway.call("jobs.list", json!({ "status": "PENDING,RUNNING", "limit": 500 }))?;
     let done = gateway.call("jobs.list", json!({ "status": "COMPLETED", "limit": 20 }))?;
-    for job in done["jobs"].as_array().into_iter().flatten() {
+    // Also of those that go on: a turn that was answered is not asked again, whatever becomes of the next.
+    for job in [&open, &done].into_iter().flat_map(|page| page["jobs"].as_array()).flatten() {
         for turn in answered(job) {
             known.seen.entry(turn.clone()).or_insert_with(|| model.times(&turn).len());
         }
@@ -149,6 +150,20 @@ fn answered(job: &Value) -> Vec<String> {
         .filter(|turn| turn["state"] == "answered")
         .filter_map(|turn| turn["key"].as_str().map(str::to_owned))
         .collect()
+}
+
+/// When a turn was first asked, in any of its tries.
+fn first_asked(turn: &Value, model: &Model) -> Option<u64> {
+    let tries = turn["attempts"].as_array().into_iter().flatten();
+    let keys = tries.chain([turn]).filter_map(|tried| tried["key"].as_str());
+    keys.filter_map(|key| model.times(key).first().copied()).min()
+}
+
+/// When the turn after one was first asked: by then the one was answered, and that on record.
+fn followed(job: &Value, key: &str, model: &Model) -> Option<u64> {
+    let turns = job["turns"].as_array()?;
+    let at = turns.iter().position(|turn| turn["key"] == key)?;
+    first_asked(turns.get(at + 1)?, model)
 }
 
 /// Lets everything come to its end and holds it against what is known.
@@ -186,7 +201,7 @@ fn finish(
         for turn in answered(job) {
             report.turns += 1;
             let times = model.times(&turn);
-            let (twice, repeated) = model.repeated(&times);
+            let (twice, repeated) = model.repeated(&times, followed(job, &turn, model));
             let late = known.seen.get(&turn).is_some_and(|seen| times.len() > *seen);
             report.repeated += repeated;
             if twice > 0 || late || times.is_empty() {

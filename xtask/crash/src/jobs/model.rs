@@ -65,18 +65,22 @@ impl Model {
         self.heard().times.get(&format!("{turn}:0")).cloned().unwrap_or_default()
     }
 
-    /// How often a turn was asked again without a kill between, and how often with one.
-    pub fn repeated(&self, times: &[u64]) -> (u64, u64) {
-        let kills = self.heard().kills.clone();
-        let killed = |pair: &&[u64]| kills.iter().any(|kill| pair[0] < *kill && *kill < pair[1]);
-        let pairs: Vec<&[u64]> = times.windows(2).collect();
-        let excused = pairs.iter().filter(|pair| killed(pair)).count() as u64;
-        (pairs.len() as u64 - excused, excused)
+    /// How often a turn was asked again that was not in flight at a kill, and how often one that was. `done`: when something was asked that
+    /// follows from its reply, which was on record by then.
+    pub fn repeated(&self, times: &[u64], done: Option<u64>) -> (u64, u64) {
+        repeated(&self.heard().kills, times, done)
     }
 
     fn heard(&self) -> std::sync::MutexGuard<'_, Heard> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn repeated(kills: &[u64], times: &[u64], done: Option<u64>) -> (u64, u64) {
+    let killed = |pair: &[u64]| kills.iter().any(|kill| pair[0] < *kill && *kill < pair[1]);
+    let in_flight = |pair: &&[u64]| killed(pair) && done.is_none_or(|done| pair[1] < done);
+    let excused = times.windows(2).filter(in_flight).count() as u64;
+    (times.windows(2).len() as u64 - excused, excused)
 }
 
 fn serve(stream: TcpStream, heard: &Mutex<Heard>) -> std::io::Result<()> {
@@ -119,5 +123,21 @@ fn serve(stream: TcpStream, heard: &Mutex<Heard>) -> std::io::Result<()> {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: ";
         write!(writer, "{head}{}\r\n\r\n{events}", events.len())?;
         writer.flush()?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asking_again_is_excused_only_for_what_was_in_flight_at_a_kill() {
+        let kills = [10, 20];
+        assert_eq!(repeated(&kills, &[5], None), (0, 0));
+        assert_eq!(repeated(&kills, &[5, 15, 25], None), (0, 2), "once for each kill");
+        assert_eq!(repeated(&kills, &[5, 15, 17], None), (1, 1), "nobody was killed between");
+        assert_eq!(repeated(&kills, &[5, 15], Some(16)), (0, 1));
+        assert_eq!(repeated(&kills, &[5, 15], Some(8)), (1, 0), "its reply was on record before the kill");
+        assert_eq!(repeated(&kills, &[5, 15, 25], Some(18)), (1, 1), "and before the second");
     }
 }
