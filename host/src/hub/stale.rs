@@ -158,7 +158,7 @@ mod tests {
     fn agents_that_speak_at_once_are_all_heard_and_no_more_than_can_be() {
         let delta = |agent: usize, text: &str| {
             let payload = json!({ "sessionKey": format!("agent:{agent}:main"), "state": "delta", "message": { "content": [{ "text": text }] } });
-            Told { event: "chat", audience: Audience::Readers, payload: payload.to_string() }
+            Told::new("chat", Audience::Readers, payload.to_string())
         };
         let mut stale = Stale::default();
         for (agent, text) in [(1, "one"), (2, "two"), (1, "one and more")] {
