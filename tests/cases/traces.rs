@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use support::chat::{Chat, relay};
 use support::{Binary, RawHttp, TestDir, chela, eventually};
 
 /// Takes OTLP over HTTP and remembers every span, and the last request's head.
@@ -129,6 +130,30 @@ fn a_request_is_below_its_caller(serving: &Binary, dir: &TestDir, collector: &Co
     assert_eq!(request["parentSpanId"], "00f067aa0ba902b7");
     assert_eq!(method["parentSpanId"], request["spanId"]);
     assert_eq!(run["parentSpanId"], method["spanId"]);
+}
+
+#[test]
+fn a_message_of_a_channel_and_its_run_are_below_the_call_of_the_adapter_that_brought_it() {
+    let (collector, chat) = (Collector::start(), Chat::start());
+    let dir = TestDir::with_config(|config| {
+        config["traces"] = json!({ "endpoint": format!("http://{}", collector.address) });
+        config["channels"]["relay"] = relay(&chat, json!({}));
+    });
+    let serving = Binary::serve(&dir);
+    eventually("it is connected", || (!chat.heard("hello").is_empty()).then_some(()));
+    chat.message(1, "good morning");
+    let run = eventually("the run is told of", || collector.named("run").pop());
+    let within = |name: &str, span: &Value| {
+        let found = eventually("what it is within is told of", || {
+            collector.named(name).into_iter().find(|outer| outer["spanId"] == span["parentSpanId"])
+        });
+        assert_eq!(found["traceId"], span["traceId"]);
+        found
+    };
+    let commit = within("channel commit", &run);
+    let call = within("channel relay", &commit);
+    assert_eq!(call["parentSpanId"], "");
+    assert_eq!(serving.terminate().code, Some(0));
 }
 
 #[test]
