@@ -26,6 +26,7 @@ use crate::monitor::QueryError;
 use crate::{channels, clock, continuation, dialogues, humans, sessions, tools};
 
 pub use plugins::{TryOn, config_of, with_line};
+pub use settings::change_of;
 pub use stale::{Stale, of_event, of_feed};
 
 /// Cards of one column while all are shown, and of a column alone.

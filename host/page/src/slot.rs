@@ -7,7 +7,7 @@ use crate::layout::{Fragment, Page, Shell};
 use crate::parts::{clip, empty, encode, indexed};
 use crate::plugins::card;
 use crate::time::when;
-use crate::views::{SlotDetail, Tried};
+use crate::views::{Rules, SlotDetail, Tried};
 
 pub fn slot(shell: &Shell, view: &SlotDetail) -> Page {
     let mut fragments = vec![Fragment::new("head", &["plugins"], head(shell, view))];
@@ -166,16 +166,31 @@ fn config(shell: &Shell, view: &SlotDetail) -> Markup {
     }
 }
 
-fn rules_editor(shell: &Shell, view: &SlotDetail, rules: &str) -> Markup {
+fn rules_editor(shell: &Shell, view: &SlotDetail, rules: &Rules) -> Markup {
     let words = shell.words();
+    let not_here = |why: &str, said: &str| {
+        html! { p.notice data-kind="stuck" dir="auto" { code { "plugins/rules.json5" } " " (why) " " (clip(said, 300)) } }
+    };
     html! {
         h2 { (words.rules) }
+        @match rules {
+            Rules::Text(text) => (rules_form(shell, view, text)),
+            Rules::TooLong => (not_here(words.rules_too_long, "")),
+            Rules::NotText => (not_here(words.rules_not_text, "")),
+            Rules::Unread(said) => (not_here(words.rules_unread, said)),
+        }
+    }
+}
+
+fn rules_form(shell: &Shell, view: &SlotDetail, rules: &str) -> Markup {
+    let words = shell.words();
+    html! {
         p.small { (words.rules_help) }
         form method="post" action=(format!("{}/rules", path_of(view))) {
             (shell.back())
             input type="hidden" name="seen" value=(mark_of(rules));
             label for="rules-text" { code { "plugins/rules.json5" } }
-            textarea.code id="rules-text" name="rules" rows="14" spellcheck="false" dir="ltr" { (clip(rules, 100_000)) }
+            textarea.code id="rules-text" name="rules" rows="14" spellcheck="false" dir="ltr" { (rules) }
             button type="submit" { (words.save_rules) }
             p.said role="alert" {}
         }

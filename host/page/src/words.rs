@@ -391,6 +391,9 @@ words! {
     save_config: "설정 적용", "Apply the configuration";
     rules: "규칙 파일", "Rules";
     rules_help: "틀린 규칙은 받아들이지 않으며, 지금 규칙이 계속 쓰입니다.", "Rules with an error are not taken, and those that serve go on serving.";
+    rules_too_long: "파일이 너무 길어 여기서는 고칠 수 없습니다. 편집기로 고치세요.", "is too long to be edited here; use an editor.";
+    rules_not_text: "파일이 UTF-8이 아니어서 여기서는 고칠 수 없습니다. 편집기로 고치세요.", "is not UTF-8, so it cannot be edited here; use an editor.";
+    rules_unread: "파일을 읽지 못해 여기서는 고칠 수 없습니다.", "could not be read, so it cannot be edited here.";
     save_rules: "규칙 저장", "Save the rules";
     swaps: "바뀐 기록", "History of swaps";
     no_swaps: "아직 바뀐 적이 없습니다.", "Nothing was swapped yet.";
@@ -436,7 +439,7 @@ words! {
     value: "값", "Value";
     meaning: "뜻", "Meaning";
     change_settings: "설정 바꾸기", "Change the settings";
-    change_settings_help: "객체는 합쳐지고, null은 그 항목을 지웁니다. 틀린 값은 파일에 쓰지 않습니다.", "Objects merge, null takes an entry out. What has an error is not written.";
+    change_settings_help: "여기 적은 것이 이 부분의 전부가 되며, 빠진 항목은 기본값으로 돌아갑니다. 틀린 값은 파일에 쓰지 않습니다.", "What stands here becomes all of this part; what is left out goes back to its default. What has an error is not written.";
     tokens: "토큰과 범위", "Tokens and scopes";
     tokens_help: "토큰은 보여 주지 않습니다. `gateway.auth.tokens`에서 정합니다.", "Tokens themselves are not shown. `gateway.auth.tokens` has them.";
     owner: "소유자", "Owner";

@@ -1,6 +1,11 @@
 //! Slots and what fills them; and what another version would answer, before it is let in.
 
-use chela_page::{Indexed, PluginName, Plugins, SlotCard, SlotDetail, SwapRow, Tried, TriedRow, clip};
+use std::io::Read;
+use std::path::Path;
+
+use chela_page::{
+    Indexed, PluginName, Plugins, RULES_BYTES_MAX, Rules, SlotCard, SlotDetail, SwapRow, Tried, TriedRow, clip,
+};
 use serde_json::{Map, Value, json};
 
 use super::{Error, Handle};
@@ -16,7 +21,6 @@ const LOG_LINES: usize = 30;
 const GRANTS: usize = 40;
 /// Work sessions that a version is tried on.
 const SESSIONS: usize = 100;
-const RULES_BYTES_MAX: u64 = 1024 * 1024;
 /// The function that finds categories.
 const CATEGORIES: &str = "categories";
 
@@ -76,14 +80,9 @@ impl Handle {
         })
     }
 
-    /// The file of rules, empty while there is none.
-    pub async fn rules(&self) -> Result<String, Error> {
+    pub async fn rules(&self) -> Result<Rules, Error> {
         let path = self.0.dir.rules();
-        let read = tokio::task::spawn_blocking(move || match std::fs::metadata(&path) {
-            Ok(facts) if facts.len() <= RULES_BYTES_MAX => std::fs::read_to_string(&path).unwrap_or_default(),
-            _ => String::new(),
-        });
-        read.await.map_err(|_| Error::Files)
+        tokio::task::spawn_blocking(move || rules_of(&path)).await.map_err(|_| Error::Files)
     }
 
     /// What was put in service here, and what was refused, the newest first.
@@ -143,6 +142,18 @@ impl Handle {
         // Of many, what would stay as it is is told by its number.
         let shown = rows.into_iter().filter(|row| !on_sessions || row.before != row.after);
         Ok(Tried { source, on_sessions, asked, changed, rows: shown.collect(), problem: None })
+    }
+}
+
+/// The file of rules, if a page can show all of it: saving what was cut off, or never read, would lose the rest.
+fn rules_of(path: &Path) -> Rules {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(RULES_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+    match read {
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Rules::Text(String::new()),
+        Err(cause) => Rules::Unread(cause.to_string()),
+        Ok(_) if bytes.len() > RULES_BYTES_MAX => Rules::TooLong,
+        Ok(_) => String::from_utf8(bytes).map_or(Rules::NotText, Rules::Text),
     }
 }
 
@@ -252,6 +263,22 @@ pub fn config_of(text: &str) -> Result<Map<String, Value>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rules_that_a_page_cannot_show_whole_are_not_taken_for_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rules.json5");
+        assert_eq!(rules_of(&path), Rules::Text(String::new()), "there is no file yet");
+        let check = |bytes: &[u8], expected: Rules| {
+            std::fs::write(&path, bytes).expect("written");
+            assert_eq!(rules_of(&path), expected);
+        };
+        check(b"{ rules: [] }", Rules::Text("{ rules: [] }".into()));
+        check(b"{ rules: [] } // caf\xe9", Rules::NotText);
+        check("x".repeat(RULES_BYTES_MAX).as_bytes(), Rules::Text("x".repeat(RULES_BYTES_MAX)));
+        check("x".repeat(RULES_BYTES_MAX + 1).as_bytes(), Rules::TooLong);
+        assert!(matches!(rules_of(folder.path()), Rules::Unread(_)), "a folder is no file of rules");
+    }
 
     #[test]
     fn what_is_wrong_with_a_text_is_told_with_its_line() {
