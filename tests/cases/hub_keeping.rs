@@ -6,7 +6,7 @@ use std::fs;
 use chela::client::{Answer, Client};
 use chela::port::Port;
 use serde_json::{Value, json};
-use support::TestHost;
+use support::{TestHost, WebSocket, eventually};
 
 /// Somebody who is signed in.
 struct Person<'a> {
@@ -129,4 +129,159 @@ fn a_part_of_the_configuration_becomes_what_was_saved() {
     assert!(moved.expect_err("refused").contains("a secret that is not shown"));
     let done = saved("gateway", &|gateway| gateway["auth"]["tokens"] = json!({}));
     assert!(done.is_ok() && file()["gateway"]["auth"]["tokens"].get("reader").is_none(), "{done:?}");
+}
+
+#[test]
+fn milestones_and_todos_are_changed_and_deleted_as_they_were_seen() {
+    let host = TestHost::start();
+    let person = Person::new(&host);
+    // As another system wrote them: with ids of its own, the same for a milestone and an item.
+    let old = json!({ "milestones": [
+        { "id": "1", "title": "First", "description": "in words", "dueDate": "2026-12-01T09:00:00Z", "items": [{ "id": "1", "title": "one" }, { "id": "2", "title": "two" }] },
+        { "id": "2", "title": "Second", "items": [] },
+    ] });
+    fs::write(host.dir.state.milestones(), old.to_string()).expect("written");
+    let all = || host.get("/api/milestones").1["milestones"].clone();
+    assert!(person.page("/milestones").contains("formaction=\"/milestones/1\""));
+    let back = ("back", "/milestones");
+    assert_eq!(person.sent("/milestones/1", &[("do", "done:1"), back]), Ok("/milestones".into()));
+    assert_eq!((&all()[0]["status"], &all()[0]["items"][0]["status"]), (&json!("done"), &json!("todo")));
+    person.sent("/milestones/1", &[("do", "down:1"), back]).expect("moved");
+    assert_eq!(all()[1]["title"], "First");
+
+    let change = |title: &str, due: &str, description: &str| {
+        let seen = field(&person.page("/milestones?edit=1"), "id=\"edit\"", "seen");
+        let fields =
+            [("title", title), ("due", due), ("description", description), ("seen", &seen), ("do", "change:1")];
+        person.sent("/milestones/1", &fields).expect("changed");
+        all()[1].clone()
+    };
+    let first = change("First of all", "2026-12-01", "in words");
+    assert_eq!((&first["title"], &first["dueDate"]), (&json!("First of all"), &json!("2026-12-01T09:00:00Z")));
+    let first = change("First of all", "2026-12-24", "in other words");
+    assert_eq!((&first["description"], &first["dueDate"]), (&json!("in other words"), &json!("2026-12-24")));
+    let first = change("First of all", "", "");
+    assert!(first.get("dueDate").is_none() && first.get("description").is_none(), "{first}");
+
+    // An item is found by its own id, and by what it was when somebody looked.
+    let seen = field(&person.page("/milestones?edit=2"), "id=\"edit\"", "seen");
+    let _ = host.done("eden", "milestone_update", json!({ "milestone_id": "2", "title": "Another" }));
+    let late = [("title", "Mine"), ("seen", seen.as_str()), ("do", "change:2")];
+    let said = person.sent("/milestones/2", &late).expect_err("refused");
+    assert!(said.contains("the milestone has changed since you looked"), "{said}");
+    let item =
+        host.done("eden", "milestone_item_add", json!({ "milestone_id": "2", "title": "deploy" }))["item"].clone();
+    let id = item["id"].as_str().expect("an id");
+    let seen = field(&person.page(&format!("/milestones?edit={id}")), "id=\"edit\"", "seen");
+    let fields = [("title", "deploy it"), ("task", "task_9"), ("seen", &seen), ("do", &format!("change:{id}"))];
+    person.sent("/milestones", &fields).expect("changed");
+    assert_eq!(
+        (&all()[0]["items"][0]["title"], &all()[0]["items"][0]["taskId"]),
+        (&json!("deploy it"), &json!("task_9"))
+    );
+    assert!(person.sent("/milestones", &fields).expect_err("refused").contains("changed since you looked"));
+
+    // Deleted after a second question, and only what the question was about.
+    let asked = |path: &str| field(&person.page(path), "<dialog", "seen");
+    let seen = asked("/milestones?delete=2");
+    host.done("eden", "milestone_item_set", json!({ "item_id": id, "status": "done" }));
+    let delete =
+        |path: &str, id: &str, seen: &str| person.sent(path, &[("do", &format!("delete:{id}")), ("seen", seen)]);
+    assert!(delete("/milestones/2", "2", &seen).expect_err("refused").contains("changed since you looked"));
+    delete("/milestones", id, &asked(&format!("/milestones?delete={id}"))).expect("deleted");
+    assert_eq!(all()[0]["items"], json!([]));
+    delete("/milestones/2", "2", &asked("/milestones?delete=2")).expect("deleted");
+    assert_eq!(all().as_array().map(Vec::len), Some(1));
+    assert!(delete("/milestones/2", "2", "x").expect_err("refused").contains("gone"));
+
+    let todo = host.done("eden", "todo_add", json!({ "title": "cal them" }))["todo"]["id"].clone();
+    let todo = todo.as_str().expect("an id");
+    let seen = field(&person.page(&format!("/todos?edit={todo}")), "id=\"edit\"", "seen");
+    let fields = [("title", "call them"), ("seen", &seen), ("do", &format!("change:{todo}"))];
+    person.sent("/todos", &fields).expect("changed");
+    assert_eq!(host.get("/api/todos").1["todos"][0]["title"], "call them");
+    delete("/todos", todo, &asked(&format!("/todos?delete={todo}"))).expect("deleted");
+    assert_eq!(host.get("/api/todos").1["todos"], json!([]));
+}
+
+#[test]
+fn a_task_whose_milestone_item_was_deleted_is_completed_and_not_tried_again() {
+    let host = TestHost::start();
+    let milestone = host.done("eden", "milestone_create", json!({ "title": "1차" }))["milestone"]["id"].clone();
+    let added = host.done("eden", "milestone_item_add", json!({ "milestone_id": milestone, "title": "로그인" }));
+    let item = added["item"]["id"].clone();
+    host.done("eden", "task_start", json!({ "description": "로그인", "milestone_item_id": item }));
+    host.done("eden", "milestone_item_delete", json!({ "item_id": item }));
+    host.done("eden", "task_complete", json!({}));
+    assert_eq!(host.told("milestone.sync_failed").len(), 1);
+    let dir = host.stop();
+    let files = fs::read_dir(dir.state.path().join("journal")).expect("a journal");
+    let journal: String =
+        files.map(|file| fs::read_to_string(file.expect("a file").path()).expect("readable")).collect();
+    let told = journal.lines().filter(|line| line.contains("milestone-sync")).count();
+    assert_eq!(told, 2, "that it is to be marked, and that it is not any more");
+}
+
+#[test]
+fn rules_configurations_and_files_are_tried_before_they_serve() {
+    let host = TestHost::start();
+    host.get("/api/stats");
+    let person = Person::new(&host);
+    let slot = || host.call("plugin.slots", json!({})).expect("slots")["slots"].clone();
+    host.eventually("the classifier serves", || slot()[0]["plugin"]["name"].as_str().map(str::to_owned));
+    let before = slot();
+    let rules = r#"{ rules: [{ category: "infra_ops", any: ["submarine"] }] } // not saved"#;
+    let text = "we need a submarine";
+    let tried = |what: &str, typed: (&str, &str), more: &[(&str, &str)]| {
+        let fields = [&[("try", what), typed, ("text", text)], more].concat();
+        person.sent("/plugins/classifier/try", &fields)
+    };
+    let next = tried("rules:text", ("rules", rules), &[]).expect("tried");
+    let page = person.page(&next);
+    assert!(page.contains("id=\"tried\"") && page.contains("infra_ops"), "{page}");
+    assert!(page.contains("// not saved") && page.contains(text), "what was typed stands there again");
+    assert!(!host.dir.state.rules().exists(), "and is not saved");
+    let next = tried("rules:sessions", ("rules", rules), &[]).expect("tried");
+    assert!(person.page(&next).contains("id=\"tried\""));
+
+    // What is wrong is said where it was typed, with its line.
+    let said = tried("rules:text", ("rules", "{\n  rules: [\n"), &[]).expect_err("refused");
+    assert!(said.contains("line"), "{said}");
+    let bad = "{\n  rules: [\n    { category: \"no_such\", any: [\"x\"], weight: \"heavy\" },\n  ],\n}";
+    let said = tried("rules:text", ("rules", bad), &[]).expect_err("refused");
+    assert!(said.starts_with("line 3"), "{said}");
+    let source = [("source", "builtin:rules")];
+    let next = tried("config:text", ("config", rules), &source).expect("tried");
+    assert!(person.page(&next).contains("infra_ops"));
+    assert!(tried("config:text", ("config", "[]"), &source).expect_err("refused").contains("object"));
+
+    // A file that was sent; and a trial that is forgotten leaves the page as it is.
+    let upload = |bytes: &[u8]| {
+        let path = "/plugins/classifier/try/upload?name=mine.wasm";
+        told(&person.asked("POST", path, &[("chela-script", "1")], bytes))
+    };
+    let next = upload(&support::guest_bytes("steady")).expect("tried");
+    assert!(person.page(&next).contains("id=\"tried\"") && !host.dir.state.plugins().join("mine.wasm").exists());
+    assert!(!upload(b"\0asm nothing").expect_err("refused").is_empty());
+    assert!(!person.page("/plugins/classifier?tried=none").contains("id=\"tried\""));
+    let said = person.sent("/plugins/continuation/try", &[("try", "config:text"), ("config", "{}"), ("text", "x")]);
+    assert!(said.expect_err("refused").contains("only a classifier"));
+    let plugin = |slots: &Value| slots[0]["plugin"].clone();
+    assert_eq!(plugin(&slot()), plugin(&before), "what served serves");
+}
+
+#[test]
+fn counters_are_told_to_be_stale_while_somebody_looks() {
+    let host = TestHost::start();
+    let person = Person::new(&host);
+    let headers = [("cookie", person.cookie.as_str()), ("origin", person.origin.as_str())];
+    let connected = WebSocket::connect(host.address(Port::Hub), "/live", &headers);
+    let mut socket = host.block_on(connected).expect("connected");
+    for path in ["/plugins", "/plugins/classifier", "/channels"] {
+        assert!(person.page(path).contains(" counters\""), "{path}");
+    }
+    eventually("counters are stale", || {
+        let told = host.block_on(socket.next()).expect("a message");
+        told["stale"].as_array()?.contains(&json!("counters")).then_some(())
+    });
 }

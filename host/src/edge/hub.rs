@@ -10,6 +10,7 @@ mod operate;
 mod pages;
 mod sent;
 mod signin;
+mod tries;
 
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
@@ -77,6 +78,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .post("/plugins/{slot}", ADMIN, HUB, operate::slot)
         .post("/plugins/{slot}/upload", ADMIN, HUB, operate::upload)
         .post("/plugins/{slot}/rules", ADMIN, HUB, operate::rules)
+        .post("/plugins/{slot}/try", ADMIN, HUB, tries::typed)
+        .post("/plugins/{slot}/try/upload", ADMIN, HUB, tries::upload)
         .post("/channels/{channel}", ADMIN, HUB, operate::channel)
         .post("/settings", ADMIN, HUB, operate::settings)
 }

@@ -8,7 +8,7 @@ use chela_page::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Error, Handle};
+use super::{Error, Handle, Trial};
 use crate::config::Config;
 use crate::event::Kind;
 use crate::monitor::{EventsQuery, Heard};
@@ -32,8 +32,17 @@ pub enum TryOn {
     Sessions,
 }
 
+/// What a reader of a slot wants tried, or has tried.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    Source(String, TryOn),
+    /// What came of an earlier trial, by its id.
+    Kept(String),
+}
+
 impl Handle {
     pub async fn plugins(&self) -> Plugins {
+        self.look_at_counters();
         let plugins = self.0.plugins.clone();
         // Lists a folder.
         let installed = tokio::task::spawn_blocking(move || plugins.installed()).await.unwrap_or_default();
@@ -47,8 +56,7 @@ impl Handle {
         }
     }
 
-    /// `wanted` is a source to be tried, and on what.
-    pub async fn slot(&self, name: &str, wanted: Option<(String, TryOn)>) -> Result<SlotDetail, Error> {
+    pub async fn slot(&self, name: &str, wanted: Option<Wanted>) -> Result<SlotDetail, Error> {
         let views = self.0.plugins.slots();
         let view = views.iter().find(|view| view.slot == name).ok_or_else(|| Error::unknown("slot", name))?;
         let slot: SlotName = name.parse().map_err(|_| Error::unknown("slot", name))?;
@@ -56,15 +64,17 @@ impl Handle {
         let config: Value = serde_json::from_str(&config).unwrap_or_else(|_| json!({}));
         let mut sources: Vec<String> = builtin_names().map(|name| format!("builtin:{name}")).collect();
         sources.extend(self.plugins().await.installed);
-        let text = match &wanted {
-            Some((_, TryOn::Text(text))) => text.clone(),
-            _ => String::new(),
-        };
         let classifies = slot.world() == World::Classifier;
-        let tried = match wanted.filter(|_| classifies) {
-            Some((source, on)) => Some(self.tried(source, on).await?),
+        let trial = match wanted.filter(|_| classifies) {
+            Some(Wanted::Source(source, on)) => {
+                let text = if let TryOn::Text(text) = &on { text.clone() } else { String::new() };
+                Some(Trial { tried: self.tried(From::Source(source), None, on).await?, text, ..Trial::default() })
+            }
+            Some(Wanted::Kept(id)) => self.1.trials.get(&id).map(|kept| Trial::clone(&kept)),
             None => None,
         };
+        let trial_was = trial.is_some();
+        let trial = trial.unwrap_or_default();
         let rules = if classifies { Some(self.rules().await?) } else { None };
         let logs = self.0.plugins.logs(slot, LOG_LINES).await.unwrap_or_default();
         Ok(SlotDetail {
@@ -75,8 +85,10 @@ impl Handle {
             history: self.swaps(name).await?,
             logs: logs.iter().rev().map(log_line).collect(),
             classifies,
-            text,
-            tried,
+            text: trial.text,
+            typed_rules: trial.rules,
+            typed_config: trial.config,
+            tried: trial_was.then_some(trial.tried),
         })
     }
 
@@ -106,8 +118,19 @@ impl Handle {
         }
     }
 
-    /// What a classifier would answer, beside the one that serves. Changes nothing.
-    async fn tried(&self, source: String, on: TryOn) -> Result<Tried, Error> {
+    /// Keeps what came of a trial for the page that shows it, and gives its name.
+    pub fn keep_trial(&self, trial: Trial) -> String {
+        let id = crate::id::fresh(self.0.clock.now()).simple().to_string();
+        self.1.trials.keep(id.clone(), trial);
+        id
+    }
+
+    /// What a classifier would answer, with its own configuration or that of the one that serves, beside that one. Changes nothing.
+    pub async fn tried(&self, from: From, config: Option<Map<String, Value>>, on: TryOn) -> Result<Tried, Error> {
+        let source = match &from {
+            From::Source(source) => source.clone(),
+            From::Bytes { name, .. } => name.clone(),
+        };
         let heard = match &on {
             TryOn::Text(text) => {
                 let conversation = Conversation { texts: vec![text.clone()], ..Conversation::default() };
@@ -122,13 +145,7 @@ impl Handle {
             json!(CategoriesInput { categories: categories.clone(), conversations: vec![heard.conversation.clone()] })
         };
         let inputs: Vec<Value> = heard.iter().map(input).collect();
-        let load = Load {
-            slot: SlotName::Classifier,
-            from: From::Source(source.clone()),
-            config: None,
-            shadow_only: true,
-            fresh: false,
-        };
+        let load = Load { slot: SlotName::Classifier, from, config, shadow_only: true, fresh: false };
         let compared = match self.0.plugins.compare(load, CATEGORIES, inputs).await {
             Ok(compared) => compared,
             Err(error) => {

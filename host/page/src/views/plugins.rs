@@ -101,6 +101,9 @@ pub struct SlotDetail {
     pub classifies: bool,
     /// What the reader wants tried, as it was asked for.
     pub text: String,
+    /// Rules and a configuration that were tried and are not saved.
+    pub typed_rules: Option<String>,
+    pub typed_config: Option<String>,
     pub tried: Option<Tried>,
 }
 

@@ -123,7 +123,8 @@ async fn changed_rules(context: &Context, slot: &str, sent: &Sent) -> Result<Str
         }
     };
     change(context, &sent.caller, "hub.rules", write).await.map_err(refusal_of)?;
-    Ok(sent.back().to_owned())
+    // Not back to a trial of what is saved by now.
+    Ok(format!("/plugins/{}", encode(slot)))
 }
 
 async fn changed_channel(context: &Context, channel: &str, sent: &Sent) -> Result<String, Refusal> {
