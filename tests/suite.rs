@@ -39,6 +39,7 @@ mod cases {
     mod hub_door;
     mod hub_flows;
     mod hub_forms;
+    mod hub_keeping;
     mod hub_operating;
     mod hub_pictures;
     mod hub_places;

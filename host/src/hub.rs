@@ -14,9 +14,11 @@ mod questions;
 mod settings;
 mod stale;
 mod tasks;
+mod trials;
 mod words;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use chela_page::Face;
 
@@ -25,9 +27,14 @@ use crate::layout::StateDir;
 use crate::monitor::QueryError;
 use crate::{channels, clock, continuation, dialogues, humans, sessions, tools};
 
-pub use plugins::{TryOn, config_of, with_line};
+pub use lists::ListAsked;
+pub use plugins::{TryOn, Wanted, config_of, with_line};
+pub use settings::change_of;
 pub use stale::{Stale, of_event, of_feed};
+pub use trials::Trial;
 
+/// Who has asked for counters within this time still looks at them.
+const COUNTERS_MS: u64 = 30_000;
 /// Cards of one column while all are shown, and of a column alone.
 const COLUMN_CARDS: usize = 16;
 const SINGLE_CARDS: usize = 60;
@@ -96,11 +103,30 @@ pub struct Options {
 
 /// The way to the views; cheap to clone.
 #[derive(Clone)]
-pub struct Handle(Arc<Options>);
+pub struct Handle(Arc<Options>, Arc<Memory>);
+
+/// What the room remembers of its readers.
+#[derive(Default)]
+struct Memory {
+    trials: trials::Trials,
+    /// When somebody last looked at counters, in milliseconds; zero for never.
+    counters_seen: AtomicU64,
+}
 
 impl Handle {
     pub fn new(options: Options) -> Self {
-        Self(Arc::new(options))
+        Self(Arc::new(options), Arc::default())
+    }
+
+    /// Somebody looks at what counts on without an event.
+    fn look_at_counters(&self) {
+        self.1.counters_seen.store(self.0.clock.now().0, Ordering::Relaxed);
+    }
+
+    /// Whether somebody has looked at counters of late, so that it is worth while to say that they are stale.
+    pub fn counters_are_looked_at(&self) -> bool {
+        let seen = self.1.counters_seen.load(Ordering::Relaxed);
+        seen != 0 && self.0.clock.now().0.saturating_sub(seen) < COUNTERS_MS
     }
 }
 

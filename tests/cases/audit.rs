@@ -126,6 +126,7 @@ fn every_form_of_the_hub_that_changes_something_leaves_its_line_first() {
         ("/todos", "do=new&title=first".into()),
         ("/plugins/classifier", "do=disable".into()),
         ("/plugins/classifier/rules", "rules=%7B%7D".into()),
+        ("/plugins/classifier/try", "try=rules%3Atext&rules=%7B%7D&text=a".into()),
         ("/channels/none", "do=restart".into()),
         ("/settings", "section=limits&text=%7B%7D".into()),
     ];

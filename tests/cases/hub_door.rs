@@ -275,6 +275,8 @@ fn the_table_of_pages_and_forms_is_as_it_was_agreed() {
             "POST /plugins/{slot} admin",
             "POST /plugins/{slot}/upload admin",
             "POST /plugins/{slot}/rules admin",
+            "POST /plugins/{slot}/try admin",
+            "POST /plugins/{slot}/try/upload admin",
             "POST /channels/{channel} admin",
             "POST /settings admin",
         ]

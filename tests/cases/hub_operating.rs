@@ -301,7 +301,7 @@ fn settings(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
             && !tab.eval("document.documentElement.outerHTML").as_str().unwrap_or_default().contains(&site.token),
         "no token is shown"
     );
-    tab.fill("#section-text", r#"{ "names": { "42": "Minji" } }"#);
+    tab.fill("#section-text", r#"{ "listen": "127.0.0.1:0", "names": { "42": "Minji" } }"#);
     tab.click("form:has(#section-text) button");
     eventually("it is in the file", || {
         let text = std::fs::read_to_string(dir.state.config()).ok()?;

@@ -1,5 +1,5 @@
-//! A team at work, as its lead sees it: every view in both languages, both themes, on a desk and on a phone, looked at by machine and left as
-//! pictures for people; and those that the handbook shows, written anew with `CHELA_PICTURES=docs`.
+//! A team at work, as its lead sees it: every view in English in both themes, on a desk and on a phone, and once in Korean, looked at by machine
+//! and left as pictures for people; and those that the handbook shows, written anew with `CHELA_PICTURES=docs`.
 
 use std::fs;
 use std::path::Path;
@@ -169,7 +169,7 @@ const VIEWS: [(&str, &str, &str, &[Shot]); 32] = [
         &[DESK],
     ),
     ("milestones", "/milestones", "document.querySelectorAll('#list > ul > li').length === 2", &[DESK]),
-    ("todos", "/todos", "document.querySelectorAll('#list li').length === 3", &[]),
+    ("todos", "/todos", "document.querySelectorAll('#list li').length === 3", &[DESK]),
     ("workspace", "/workspace/eden?path=notes", "document.querySelector('#files li')", &[]),
     (
         "workspace-file",

@@ -14,7 +14,7 @@ pub fn channels(shell: &Shell, rows: &[ChannelRow]) -> Page {
         @if rows.is_empty() { (empty(words.no_channels, Some(words.no_channels_help))) }
         ul.cards { @for one in rows { (row(shell, one)) } }
     };
-    let fragments = vec![Fragment::new("list", &["channels"], list)];
+    let fragments = vec![Fragment::new("list", &["channels", "counters"], list)];
     Page { nav: "channels", title: words.channels.into(), fragments, dialog: None }
 }
 

@@ -1,10 +1,14 @@
-//! Milestones with their items, and todos: read, added to, marked and put in another order.
+//! Milestones with their items, and todos: read, added to, changed, marked, put in another order and deleted.
 
 use maud::{Markup, html};
 
 use crate::layout::{Fragment, Page, Shell};
 use crate::parts::{badge, clip, empty, encode, moment, steps_bar, task_path};
-use crate::views::{ListRow, MilestoneRow, Milestones, Steps, Todos};
+use crate::views::{Chosen, ListRow, MilestoneRow, Milestones, RowKind, Steps, Todos};
+
+/// Descriptions that stand in the form of every milestone, and those that stand in a form at all: what is cut off is not for editing.
+const DESCRIPTION_IN_LIST: usize = 1_000;
+const DESCRIPTION_ALONE: usize = 80_000;
 
 const MARKS: [&str; 3] = ["todo", "in_progress", "done"];
 
@@ -16,11 +20,113 @@ pub fn milestones(shell: &Shell, view: &Milestones) -> Page {
         ul.rows { @for (at, one) in view.rows.iter().enumerate() { (milestone(shell, one, view.from + at, view.total)) } }
         (pages(shell, view.from, view.rows.len(), view.total))
     };
-    let mut fragments = vec![Fragment::new("head", &["lists"], head), Fragment::new("list", &["lists"], list)];
+    let mut fragments = vec![Fragment::new("head", &["lists"], head)];
+    fragments.extend(edited(shell, "/milestones", view.edited.as_ref()));
+    fragments.push(Fragment::new("list", &["lists"], list));
     if shell.may_write() {
         fragments.push(Fragment::new("new", &[], new_milestone(shell)));
     }
-    Page { nav: "milestones", title: words.milestones.into(), fragments, dialog: None }
+    let dialog = deleted(shell, "/milestones", view.deleted.as_ref());
+    Page { nav: "milestones", title: words.milestones.into(), fragments, dialog }
+}
+
+/// This list without a row that is to be changed or deleted.
+fn list_alone(shell: &Shell) -> String {
+    shell.with_all(&[("edit", ""), ("delete", "")])
+}
+
+/// The row that is to be changed, above the list: not every row has a whole form, lest the page be large.
+fn edited(shell: &Shell, path: &str, chosen: Option<&Chosen>) -> Option<Fragment> {
+    let (chosen, words) = (chosen.filter(|_| shell.may_write())?, shell.words());
+    let is_milestone = chosen.kind == RowKind::Milestone;
+    let path = if is_milestone { format!("{path}/{}", encode(&chosen.row.id)) } else { path.to_owned() };
+    let form = html! {
+        h2 { (words.edit) }
+        form.inline method="post" action=(path) {
+            input type="hidden" name="back" value=(list_alone(shell));
+            input type="hidden" name="seen" value=(chosen.seen);
+            label for="edit-title" { (words.title) }
+            input id="edit-title" name="title" type="text" required maxlength="500" dir="auto" autofocus value=(clip(&chosen.row.title, 2_000));
+            @if chosen.kind == RowKind::Item {
+                label for="edit-task" { (words.task_id) }
+                input id="edit-task" name="task" type="text" maxlength="200" placeholder="task_…" value=(chosen.row.task.as_deref().unwrap_or_default());
+            }
+            @if is_milestone {
+                (description(shell, "edit-description", &chosen.description, DESCRIPTION_ALONE))
+                (due(shell, "edit-due", chosen.due.as_deref()))
+            }
+            button.main type="submit" name="do" value=(format!("change:{}", chosen.row.id)) { (words.save) }
+            a.button href=(list_alone(shell)) { (words.never_mind) }
+            a.button href=(shell.with_all(&[("edit", ""), ("delete", &chosen.row.id)])) { (words.delete) }
+            p.said role="alert" {}
+        }
+    };
+    Some(Fragment::new("edit", &["lists"], form))
+}
+
+/// A field for a description that can be shown whole; a form without it leaves the description as it is.
+fn description(shell: &Shell, id: &str, text: &str, bytes_max: usize) -> Markup {
+    html! {
+        @if text.len() <= bytes_max {
+            label for=(id) { (shell.words().description) }
+            textarea id=(id) name="description" rows="2" maxlength="20000" dir="auto" { (text) }
+        }
+    }
+}
+
+/// A field for a day, empty for none. A browser empties a field of days that holds none, so another system's words have a field of text.
+fn due(shell: &Shell, id: &str, due: Option<&str>) -> Markup {
+    let due = due.unwrap_or_default();
+    let day = due.get(..10).filter(|day| is_day(day));
+    html! {
+        label for=(id) { (shell.words().due) }
+        @match day {
+            None if !due.is_empty() => input id=(id) name="due" type="text" maxlength="100" value=(due);,
+            day => input id=(id) name="due" type="date" value=(day.unwrap_or_default());,
+        }
+    }
+}
+
+/// Whether a field of days shows it for certain; a leap day may pass for text.
+fn is_day(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let numbers: Vec<u32> = parts.iter().filter_map(|part| part.parse().ok()).collect();
+    let (&[_, month, day], [4, 2, 2]) = (&numbers[..], &parts.iter().map(|part| part.len()).collect::<Vec<_>>()[..])
+    else {
+        return false;
+    };
+    let days = match month {
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
+    };
+    (1..=days).contains(&day)
+}
+
+/// Asks once more before a row is gone.
+fn deleted(shell: &Shell, path: &str, chosen: Option<&Chosen>) -> Option<(String, Markup)> {
+    let (chosen, words) = (chosen.filter(|_| shell.may_write())?, shell.words());
+    let (path, what) = match chosen.kind {
+        RowKind::Milestone => (format!("{path}/{}", encode(&chosen.row.id)), words.milestone),
+        RowKind::Item => (path.to_owned(), words.item),
+        RowKind::Todo => (path.to_owned(), words.todo),
+    };
+    let asked = html! {
+        form method="post" action=(path) {
+            h2 id="dialog-title" { (words.delete_really) }
+            p dir="auto" { (what) ": " strong { (clip(&chosen.row.title, 300)) } }
+            @if chosen.items > 0 { p { (words.items_go_too) " " (chosen.items) } }
+            input type="hidden" name="back" value=(list_alone(shell));
+            input type="hidden" name="seen" value=(chosen.whole);
+            div.actions {
+                button.main type="submit" name="do" value=(format!("delete:{}", chosen.row.id)) { (words.delete) }
+                a.button href=(list_alone(shell)) { (words.never_mind) }
+            }
+            p.said role="alert" {}
+        }
+    };
+    Some((list_alone(shell), asked))
 }
 
 fn problem(said: Option<&str>) -> Markup {
@@ -48,8 +154,8 @@ pub(crate) fn mark_badge(shell: &Shell, status: &str) -> Markup {
     }
 }
 
-/// Buttons that mark a row otherwise, or move it.
-fn marks(shell: &Shell, row: &ListRow, at: usize, total: usize) -> Markup {
+/// Buttons that mark a row otherwise, or move it; a milestone's own say to it what they say, since its items may have ids like its own.
+fn marks(shell: &Shell, row: &ListRow, (at, total): (usize, usize), own: Option<&str>) -> Markup {
     let words = shell.words();
     let word = |mark: &str| match mark {
         "done" => words.step_done,
@@ -58,7 +164,12 @@ fn marks(shell: &Shell, row: &ListRow, at: usize, total: usize) -> Markup {
     };
     let button = |value: &str, mark: &str, word: &str| {
         let label = format!("{word}: {}", clip(&row.title, 60));
-        html! { button.quiet type="submit" name="do" value=(format!("{value}:{}", row.id)) aria-label=(label) title=(word) { (mark) } }
+        html! { button.quiet type="submit" name="do" formaction=[own] value=(format!("{value}:{}", row.id)) aria-label=(label) title=(word) { (mark) } }
+    };
+    let link = |name: &str, mark: &str, word: &str| {
+        let label = format!("{word}: {}", clip(&row.title, 60));
+        let path = shell.with_all(&[("edit", ""), ("delete", ""), (name, &row.id)]);
+        html! { a.button.quiet href=(path) aria-label=(label) title=(word) { (mark) } }
     };
     html! {
         span.buttons {
@@ -67,6 +178,8 @@ fn marks(shell: &Shell, row: &ListRow, at: usize, total: usize) -> Markup {
             }
             @if at > 0 { (button("up", "↑", words.move_up)) }
             @if at + 1 < total { (button("down", "↓", words.move_down)) }
+            (link("edit", "✎", words.edit))
+            @if own.is_some() { (link("delete", "✕", words.delete)) }
         }
     }
 }
@@ -81,7 +194,7 @@ fn milestone(shell: &Shell, one: &MilestoneRow, at: usize, total: usize) -> Mark
             @if !one.description.is_empty() { p.small dir="auto" { (clip(&one.description, 600)) } }
             @if !one.items.is_empty() { (steps_bar(shell, Steps { done, total: one.items.len() })) }
             (form_of(shell, "/milestones", html! {
-                @if shell.may_write() { (marks(shell, row, at, total)) }
+                @if shell.may_write() { (marks(shell, row, (at, total), Some(&path))) }
                 ul.checklist { @for (nth, item) in one.items.iter().enumerate() { (checked(shell, item, nth, one.items.len())) } }
             }))
             @if one.items_left > 0 { p.small { "… +" (one.items_left) } }
@@ -102,7 +215,7 @@ fn checked(shell: &Shell, row: &ListRow, at: usize, total: usize) -> Markup {
         li data-key=(row.id) data-status=(row.status) {
             (mark_badge(shell, &row.status))
             span.content dir="auto" { (clip(&row.title, 300)) @if let Some(task) = &row.task { " " a.small href=(task_path(task)) { (shell.words().for_task) } } }
-            @if shell.may_write() { (marks(shell, row, at, total)) }
+            @if shell.may_write() { (marks(shell, row, (at, total), None)) }
         }
     }
 }
@@ -126,8 +239,8 @@ fn edit(shell: &Shell, one: &MilestoneRow, path: &str) -> Markup {
                 input type="hidden" name="seen" value=(one.mark());
                 label for=(format!("title-{id}")) { (words.title) }
                 input id=(format!("title-{id}")) name="title" type="text" required maxlength="500" dir="auto" value=(clip(&one.row.title, 2_000));
-                label for=(format!("due-{id}")) { (words.due) }
-                input id=(format!("due-{id}")) name="due" type="date" value=(one.due.as_deref().and_then(|due| due.get(..10)).unwrap_or_default());
+                (description(shell, &format!("description-{id}"), &one.description, DESCRIPTION_IN_LIST))
+                (due(shell, &format!("due-{id}"), one.due.as_deref()))
                 button type="submit" name="do" value="change" { (words.save) }
                 p.said role="alert" {}
             }
@@ -156,15 +269,16 @@ fn new_milestone(shell: &Shell) -> Markup {
 pub fn todos(shell: &Shell, view: &Todos) -> Page {
     let words = shell.words();
     let list = html! {
-        h1 { (words.todos) " " span.small { (view.total) } }
-        (problem(view.problem.as_deref()))
         @if view.rows.is_empty() && view.problem.is_none() { (empty(words.no_todos, None)) }
         (form_of(shell, "/todos", html! {
             ul.checklist { @for (at, row) in view.rows.iter().enumerate() { (checked(shell, row, view.from + at, view.total)) } }
         }))
         (pages(shell, view.from, view.rows.len(), view.total))
     };
-    let mut fragments = vec![Fragment::new("list", &["lists"], list)];
+    let mut fragments: Vec<Fragment> = edited(shell, "/todos", view.edited.as_ref()).into_iter().collect();
+    let head = html! { h1 { (words.todos) " " span.small { (view.total) } } (problem(view.problem.as_deref())) };
+    fragments.insert(0, Fragment::new("head", &["lists"], head));
+    fragments.push(Fragment::new("list", &["lists"], list));
     if shell.may_write() {
         let new = html! {
             form.inline method="post" action="/todos" {
@@ -177,5 +291,23 @@ pub fn todos(shell: &Shell, view: &Todos) -> Page {
         };
         fragments.push(Fragment::new("new", &[], new));
     }
-    Page { nav: "todos", title: words.todos.into(), fragments, dialog: None }
+    let dialog = deleted(shell, "/todos", view.deleted.as_ref());
+    Page { nav: "todos", title: words.todos.into(), fragments, dialog }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_of_days_is_for_days_alone() {
+        let check = |text: &str, is: bool| assert_eq!(is_day(text), is, "{text}");
+        check("2026-12-31", true);
+        check("2026-02-28", true);
+        check("2026-02-30", false);
+        check("2026-13-01", false);
+        check("2026-1-001", false);
+        check("next week,", false);
+        check("", false);
+    }
 }

@@ -6,12 +6,13 @@ use crate::chart::{spans, time_of};
 use crate::layout::{Fragment, Page, Shell};
 use crate::parts::{badge, clip, empty, encode};
 use crate::views::{Plugins, SlotCard};
+use crate::words::Words;
 
 pub fn plugins(shell: &Shell, view: &Plugins) -> Page {
     let words = shell.words();
     let fragments = vec![
-        Fragment::new("head", &["plugins"], head(shell, view)),
-        Fragment::new("slots", &["plugins"], slots(shell, view)),
+        Fragment::new("head", &["plugins", "counters"], head(shell, view)),
+        Fragment::new("slots", &["plugins", "counters"], slots(shell, view)),
         Fragment::new("installed", &["plugins"], installed(shell, view)),
     ];
     Page { nav: "plugins", title: words.plugins.into(), fragments, dialog: None }
@@ -80,9 +81,21 @@ pub(crate) fn card(shell: &Shell, one: &SlotCard, linked: bool) -> Markup {
                 @if one.fallbacks > 0 { " · " (words.fallbacks) " " (one.fallbacks) }
             }
             dt { (words.memory) } dd { (megabytes(one.memory_bytes)) @if let Some(most) = one.memory_mb_max { " / " (most) " MB" } }
-            dt { (words.grants) } dd { @if one.grants.is_empty() { (words.none) } @for grant in &one.grants { code { (clip(grant, 80)) } " " } }
+            dt { (words.grants) } dd { @if one.grants.is_empty() { (words.none) } @for grant in &one.grants { (granted(words, grant)) " " } }
         }
     }
+}
+
+/// A grant with the word for what it lets a plugin reach.
+fn granted(words: &Words, grant: &str) -> Markup {
+    let (word, name) = grant.split_once(' ').unwrap_or(("", grant));
+    let word = match word {
+        "host" => words.grant_host,
+        "secret" => words.grant_secret,
+        "webhook" => words.grant_webhook,
+        _ => return html! { code { (clip(grant, 80)) } },
+    };
+    html! { (word) " " code { (clip(name, 80)) } }
 }
 
 fn megabytes(bytes: u64) -> String {

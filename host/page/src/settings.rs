@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use crate::layout::{Fragment, Page, Shell};
 use crate::parts::{badge, clip, empty};
 use crate::views::Settings;
+use crate::words::Words;
 
 pub fn settings(shell: &Shell, view: &Settings) -> Page {
     let words = shell.words();
@@ -52,9 +53,9 @@ fn fields(shell: &Shell, view: &Settings) -> Markup {
                     tbody {
                         @for row in &view.rows {
                             tr {
-                                th scope="row" { code { (clip(&row.path, 80)) } " " span.small { (clip(&row.kind, 40)) } }
+                                th scope="row" { code { (clip(&row.path, 80)) } " " span.small { (clip(&kind(words, &row.kind), 60)) } }
                                 td dir="auto" { code { (clip(&row.value, 160)) } }
-                                td { (clip(&row.said, 400)) }
+                                td lang="en" { (clip(&row.said, 400)) }
                             }
                         }
                     }
@@ -62,6 +63,20 @@ fn fields(shell: &Shell, view: &Settings) -> Markup {
             }
         }
     }
+}
+
+/// What may stand there; words of a choice are written as they are.
+fn kind(words: &Words, kinds: &str) -> String {
+    let word = |kind| match kind {
+        "integer" => words.kind_integer,
+        "number" => words.kind_number,
+        "string" => words.kind_string,
+        "boolean" => words.kind_boolean,
+        "array" => words.kind_array,
+        "object" => words.kind_object,
+        other => other,
+    };
+    kinds.split(" | ").map(word).collect::<Vec<_>>().join(" | ")
 }
 
 fn edit(shell: &Shell, view: &Settings) -> Markup {

@@ -7,10 +7,11 @@ use crate::layout::{Fragment, Page, Shell};
 use crate::parts::{clip, empty, encode, indexed};
 use crate::plugins::card;
 use crate::time::when;
-use crate::views::{SlotDetail, Tried};
+use crate::views::{Rules, SlotDetail, Tried};
+use crate::words::Words;
 
 pub fn slot(shell: &Shell, view: &SlotDetail) -> Page {
-    let mut fragments = vec![Fragment::new("head", &["plugins"], head(shell, view))];
+    let mut fragments = vec![Fragment::new("head", &["plugins", "counters"], head(shell, view))];
     if view.classifies && shell.may_admin() {
         fragments.push(Fragment::new("try", &[], try_it(shell, view)));
     }
@@ -40,8 +41,8 @@ fn head(shell: &Shell, view: &SlotDetail) -> Markup {
         @if let Some(plugin) = &one.plugin {
             dl.facts {
                 dt { (words.source) } dd { code { (clip(&plugin.source, 200)) } }
-                dt { "hash" } dd { code { (clip(&plugin.hash, 80)) } }
-                @if !one.on_failure.is_empty() { dt { (words.on_failure) } dd { (clip(&one.on_failure, 40)) } }
+                dt { (words.hash) } dd { code { (clip(&plugin.hash, 80)) } }
+                @if !one.on_failure.is_empty() { dt { (words.on_failure) } dd { (clip(on_failure(words, &one.on_failure), 40)) } }
             }
         }
         @if shell.may_admin() {
@@ -59,6 +60,19 @@ fn head(shell: &Shell, view: &SlotDetail) -> Markup {
                 p.said role="alert" {}
             }
         }
+    }
+}
+
+/// What becomes of a decision that a plugin could not make.
+fn on_failure<'a>(words: &Words, word: &'a str) -> &'a str
+where
+    'static: 'a,
+{
+    match word {
+        "block" => words.failure_blocks,
+        "builtin" => words.failure_builtin,
+        "allow" => words.failure_allows,
+        other => other,
     }
 }
 
@@ -144,6 +158,28 @@ fn load(shell: &Shell, view: &SlotDetail) -> Markup {
             p.said role="alert" {}
             noscript { p.small { (words.upload_needs_script) } }
         }
+        @if view.classifies {
+            form.inline method="post" action=(format!("{}/try/upload", path_of(view))) data-upload {
+                label for="try-upload" { (words.try_upload) }
+                input id="try-upload" type="file" accept=".wasm" required;
+                button type="submit" { (words.try_on_sessions) }
+                p.said role="alert" {}
+            }
+        }
+    }
+}
+
+/// Tries what is typed above, before it is saved. The page that shows the outcome has it again.
+fn try_typed(shell: &Shell, view: &SlotDetail, what: &str) -> Markup {
+    let (words, id) = (shell.words(), format!("{what}-try"));
+    let action = format!("{}/try", path_of(view));
+    let button = |on: &str, word: &str| {
+        html! { button type="submit" formaction=(action) name="try" value=(format!("{what}:{on}")) { (word) } }
+    };
+    html! {
+        label for=(id) { (words.try_first) }
+        textarea id=(id) name="text" rows="2" maxlength="1000" dir="auto" { (clip(&view.text, 4_000)) }
+        div.actions { (button("text", words.try_on_text)) (button("sessions", words.try_on_sessions)) }
     }
 }
 
@@ -155,10 +191,13 @@ fn config(shell: &Shell, view: &SlotDetail) -> Markup {
             Some(plugin) => form method="post" action=(path_of(view)) {
                 (shell.back())
                 input type="hidden" name="source" value=(plugin.source);
-                input type="hidden" name="seen" value=(view.mark());
+                input type="hidden" name="seen" value=(view.mark()) data-keep[view.typed_config.is_some()];
                 label for="config-text" { (words.config_json) }
-                textarea.code id="config-text" name="config" rows="8" spellcheck="false" dir="ltr" { (clip(&view.config, 60_000)) }
+                textarea.code id="config-text" name="config" rows="8" spellcheck="false" dir="ltr" data-keep[view.typed_config.is_some()] {
+                    (clip(view.typed_config.as_ref().unwrap_or(&view.config), 60_000))
+                }
                 button type="submit" name="do" value="config" { (words.save_config) }
+                @if view.classifies { (try_typed(shell, view, "config")) }
                 p.said role="alert" {}
             },
             None => (empty(words.nothing_serves, None)),
@@ -166,17 +205,35 @@ fn config(shell: &Shell, view: &SlotDetail) -> Markup {
     }
 }
 
-fn rules_editor(shell: &Shell, view: &SlotDetail, rules: &str) -> Markup {
+fn rules_editor(shell: &Shell, view: &SlotDetail, rules: &Rules) -> Markup {
     let words = shell.words();
+    let not_here = |why: &str, said: &str| {
+        html! { p.notice data-kind="stuck" dir="auto" { code { "plugins/rules.json5" } " " (why) " " (clip(said, 300)) } }
+    };
     html! {
         h2 { (words.rules) }
+        @match rules {
+            Rules::Text(text) => (rules_form(shell, view, text)),
+            Rules::TooLong => (not_here(words.rules_too_long, "")),
+            Rules::NotText => (not_here(words.rules_not_text, "")),
+            Rules::Unread(said) => (not_here(words.rules_unread, said)),
+        }
+    }
+}
+
+fn rules_form(shell: &Shell, view: &SlotDetail, rules: &str) -> Markup {
+    let words = shell.words();
+    html! {
         p.small { (words.rules_help) }
         form method="post" action=(format!("{}/rules", path_of(view))) {
             (shell.back())
-            input type="hidden" name="seen" value=(mark_of(rules));
+            input type="hidden" name="seen" value=(mark_of(rules)) data-keep[view.typed_rules.is_some()];
             label for="rules-text" { code { "plugins/rules.json5" } }
-            textarea.code id="rules-text" name="rules" rows="14" spellcheck="false" dir="ltr" { (clip(rules, 100_000)) }
+            textarea.code id="rules-text" name="rules" rows="14" spellcheck="false" dir="ltr" data-keep[view.typed_rules.is_some()] {
+                (view.typed_rules.as_deref().unwrap_or(rules))
+            }
             button type="submit" { (words.save_rules) }
+            (try_typed(shell, view, "rules"))
             p.said role="alert" {}
         }
     }

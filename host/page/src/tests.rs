@@ -26,6 +26,40 @@ fn what_others_write_is_text_on_every_page() {
     }
 }
 
+/// What is written for machines, which no Korean reader of these views should have to know.
+#[test]
+fn views_of_a_deployment_speak_korean_where_there_are_words() {
+    let raw = [
+        "onFailure",
+        ">hash<",
+        ">id<",
+        " id<",
+        ">block<",
+        ">builtin<",
+        ">allow<",
+        ">integer<",
+        ">string<",
+        ">boolean<",
+        ">array<",
+        ">object<",
+        "host api.example",
+        "secret token",
+        ">serving<",
+        ">degraded<",
+        ">todo<",
+        ">in_progress<",
+        ">done<",
+        "operator<",
+    ];
+    let views = ["plugins", "slot", "slot-refused", "milestones", "todos", "workspace", "channels", "settings"];
+    let shell = shell(Lang::Ko, "/");
+    for (name, page) in every(&shell, "배포").into_iter().filter(|(name, _)| views.contains(name)) {
+        let html = page.whole(&shell);
+        let found: Vec<_> = raw.iter().filter(|word| html.contains(**word)).collect();
+        assert!(found.is_empty(), "{name} says {found:?}");
+    }
+}
+
 #[test]
 fn a_page_stays_small_however_long_a_text_is() {
     let long = "가나다 <b>&\n\n".repeat(100_000);

@@ -11,6 +11,7 @@ mod pages;
 mod refused;
 mod sent;
 mod signin;
+mod tries;
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -79,6 +80,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .post("/plugins/{slot}", ADMIN, HUB, operate::slot)
         .post("/plugins/{slot}/upload", ADMIN, HUB, operate::upload)
         .post("/plugins/{slot}/rules", ADMIN, HUB, operate::rules)
+        .post("/plugins/{slot}/try", ADMIN, HUB, tries::typed)
+        .post("/plugins/{slot}/try/upload", ADMIN, HUB, tries::upload)
         .post("/channels/{channel}", ADMIN, HUB, operate::channel)
         .post("/settings", ADMIN, HUB, operate::settings)
 }

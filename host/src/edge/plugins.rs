@@ -234,12 +234,17 @@ pub(super) async fn load_sent(
     name: String,
     bytes: Bytes,
 ) -> Result<Value, ErrorShape> {
-    let upload =
-        Upload { slot: slot.to_owned(), name, shadow: false, fresh: false, config_bytes: 0, signature_bytes: 0 };
-    let load = upload_of(upload, bytes)?;
+    let load = load_of(slot, name, bytes)?;
     let plugins = context.plugins.clone();
     let change = async move { plugins.load(load).await.map_err(refusal) };
     super::table::change(context, caller, "plugin.load", change).await
+}
+
+/// The load of a component that was sent with nothing beside it.
+pub(super) fn load_of(slot: &str, name: String, bytes: Bytes) -> Result<Load, ErrorShape> {
+    let upload =
+        Upload { slot: slot.to_owned(), name, shadow: false, fresh: false, config_bytes: 0, signature_bytes: 0 };
+    upload_of(upload, bytes)
 }
 
 fn upload_of(upload: Upload, bytes: Bytes) -> Result<Load, ErrorShape> {

@@ -1,6 +1,8 @@
 //! Milestones, todos, files of workspaces and channels, as pages show them.
 
-use chela_page::{ChannelRow, FileRow, ListRow, MilestoneRow, Milestones, Todos, Workspace, WorkspaceShown};
+use chela_page::{
+    ChannelRow, Chosen, FileRow, ListRow, MilestoneRow, Milestones, RowKind, Todos, Workspace, WorkspaceShown, mark_of,
+};
 use serde_json::Value;
 
 use super::{Error, Handle, face, faces};
@@ -12,8 +14,16 @@ const ITEMS: usize = 60;
 const TODOS: usize = 100;
 const FILES: usize = 400;
 
+/// What is asked for of a list: from which row on, and the rows that are to be changed or deleted.
+#[derive(Clone, Debug, Default)]
+pub struct ListAsked {
+    pub from: usize,
+    pub edit: Option<String>,
+    pub delete: Option<String>,
+}
+
 impl Handle {
-    pub async fn milestones(&self, from: usize) -> Result<Milestones, Error> {
+    pub async fn milestones(&self, asked: ListAsked) -> Result<Milestones, Error> {
         let tasks = self.0.tasks.clone();
         let read = tokio::task::spawn_blocking(move || tasks.milestones()).await.map_err(|_| Error::Files)?;
         let list = match read {
@@ -21,20 +31,24 @@ impl Handle {
             Err(error) => return Ok(Milestones { problem: Some(error.to_string()), ..Milestones::default() }),
         };
         let all = list["milestones"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let rows = all.iter().skip(from).take(PAGE).map(milestone).collect();
-        Ok(Milestones { rows, total: all.len(), from, problem: None })
+        let rows = all.iter().skip(asked.from).take(PAGE).map(milestone).collect();
+        let found = |id: Option<String>| {
+            let id = id?;
+            chosen(&list, RowKind::Milestone, &id).or_else(|| chosen(&list, RowKind::Item, &id))
+        };
+        let (edited, deleted) = (found(asked.edit), found(asked.delete));
+        Ok(Milestones { rows, total: all.len(), from: asked.from, edited, deleted, problem: None })
     }
 
-    /// What a reader sees of a milestone, by which it is told from what it becomes; none where there is none of this name.
-    pub async fn milestone_mark(&self, id: &str) -> Result<Option<String>, Error> {
+    /// How a row stands, by which it is told from what it becomes; none where there is none of this id.
+    pub async fn chosen(&self, kind: RowKind, id: &str) -> Result<Option<Chosen>, Error> {
         let tasks = self.0.tasks.clone();
-        let read = tokio::task::spawn_blocking(move || tasks.milestones()).await.map_err(|_| Error::Files)?;
-        let list = read.map_err(|_| Error::Files)?;
-        let found = list["milestones"].as_array().into_iter().flatten().find(|row| row["id"] == id);
-        Ok(found.map(|row| milestone(row).mark()))
+        let read = move || if kind == RowKind::Todo { tasks.todos() } else { tasks.milestones() };
+        let read = tokio::task::spawn_blocking(read).await.map_err(|_| Error::Files)?;
+        Ok(chosen(&read.map_err(|_| Error::Files)?, kind, id))
     }
 
-    pub async fn todos(&self, from: usize) -> Result<Todos, Error> {
+    pub async fn todos(&self, asked: ListAsked) -> Result<Todos, Error> {
         let tasks = self.0.tasks.clone();
         let read = tokio::task::spawn_blocking(move || tasks.todos()).await.map_err(|_| Error::Files)?;
         let list = match read {
@@ -42,8 +56,10 @@ impl Handle {
             Err(error) => return Ok(Todos { problem: Some(error.to_string()), ..Todos::default() }),
         };
         let all = list["todos"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let rows = all.iter().skip(from).take(TODOS).map(row).collect();
-        Ok(Todos { rows, total: all.len(), from, problem: None })
+        let rows = all.iter().skip(asked.from).take(TODOS).map(row).collect();
+        let found = |id: Option<String>| chosen(&list, RowKind::Todo, &id?);
+        let (edited, deleted) = (found(asked.edit), found(asked.delete));
+        Ok(Todos { rows, total: all.len(), from: asked.from, edited, deleted, problem: None })
     }
 
     /// A folder or a file of an agent's workspace; without an agent, whose there are.
@@ -71,6 +87,7 @@ impl Handle {
     }
 
     pub fn channels(&self) -> Vec<ChannelRow> {
+        self.look_at_counters();
         self.0.channels.list().into_iter().map(channel).collect()
     }
 }
@@ -86,6 +103,26 @@ fn row(value: &Value) -> ListRow {
         status: text(value, "status"),
         task: value["taskId"].as_str().map(str::to_owned),
     }
+}
+
+fn chosen(lists: &Value, kind: RowKind, id: &str) -> Option<Chosen> {
+    let rows = |value: &'_ Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
+    let mut all = match kind {
+        RowKind::Milestone => rows(lists, "milestones"),
+        RowKind::Item => rows(lists, "milestones").iter().flat_map(|milestone| rows(milestone, "items")).collect(),
+        RowKind::Todo => rows(lists, "todos"),
+    };
+    let value = all.swap_remove(all.iter().position(|row| row["id"] == id)?);
+    let whole = milestone(&value);
+    Some(Chosen {
+        kind,
+        seen: if kind == RowKind::Milestone { whole.mark() } else { whole.row.mark() },
+        items: whole.items.len() + whole.items_left,
+        row: whole.row,
+        description: whole.description,
+        due: whole.due,
+        whole: mark_of(&value.to_string()),
+    })
 }
 
 fn milestone(value: &Value) -> MilestoneRow {

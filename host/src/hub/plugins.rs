@@ -1,9 +1,14 @@
 //! Slots and what fills them; and what another version would answer, before it is let in.
 
-use chela_page::{Indexed, PluginName, Plugins, SlotCard, SlotDetail, SwapRow, Tried, TriedRow, clip};
+use std::io::Read;
+use std::path::Path;
+
+use chela_page::{
+    Indexed, PluginName, Plugins, RULES_BYTES_MAX, Rules, SlotCard, SlotDetail, SwapRow, Tried, TriedRow, clip,
+};
 use serde_json::{Map, Value, json};
 
-use super::{Error, Handle};
+use super::{Error, Handle, Trial};
 use crate::config::Config;
 use crate::event::Kind;
 use crate::monitor::{EventsQuery, Heard};
@@ -16,7 +21,6 @@ const LOG_LINES: usize = 30;
 const GRANTS: usize = 40;
 /// Work sessions that a version is tried on.
 const SESSIONS: usize = 100;
-const RULES_BYTES_MAX: u64 = 1024 * 1024;
 /// The function that finds categories.
 const CATEGORIES: &str = "categories";
 
@@ -28,8 +32,17 @@ pub enum TryOn {
     Sessions,
 }
 
+/// What a reader of a slot wants tried, or has tried.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    Source(String, TryOn),
+    /// What came of an earlier trial, by its id.
+    Kept(String),
+}
+
 impl Handle {
     pub async fn plugins(&self) -> Plugins {
+        self.look_at_counters();
         let plugins = self.0.plugins.clone();
         // Lists a folder.
         let installed = tokio::task::spawn_blocking(move || plugins.installed()).await.unwrap_or_default();
@@ -43,8 +56,7 @@ impl Handle {
         }
     }
 
-    /// `wanted` is a source to be tried, and on what.
-    pub async fn slot(&self, name: &str, wanted: Option<(String, TryOn)>) -> Result<SlotDetail, Error> {
+    pub async fn slot(&self, name: &str, wanted: Option<Wanted>) -> Result<SlotDetail, Error> {
         let views = self.0.plugins.slots();
         let view = views.iter().find(|view| view.slot == name).ok_or_else(|| Error::unknown("slot", name))?;
         let slot: SlotName = name.parse().map_err(|_| Error::unknown("slot", name))?;
@@ -52,15 +64,17 @@ impl Handle {
         let config: Value = serde_json::from_str(&config).unwrap_or_else(|_| json!({}));
         let mut sources: Vec<String> = builtin_names().map(|name| format!("builtin:{name}")).collect();
         sources.extend(self.plugins().await.installed);
-        let text = match &wanted {
-            Some((_, TryOn::Text(text))) => text.clone(),
-            _ => String::new(),
-        };
         let classifies = slot.world() == World::Classifier;
-        let tried = match wanted.filter(|_| classifies) {
-            Some((source, on)) => Some(self.tried(source, on).await?),
+        let trial = match wanted.filter(|_| classifies) {
+            Some(Wanted::Source(source, on)) => {
+                let text = if let TryOn::Text(text) = &on { text.clone() } else { String::new() };
+                Some(Trial { tried: self.tried(From::Source(source), None, on).await?, text, ..Trial::default() })
+            }
+            Some(Wanted::Kept(id)) => self.1.trials.get(&id).map(|kept| Trial::clone(&kept)),
             None => None,
         };
+        let trial_was = trial.is_some();
+        let trial = trial.unwrap_or_default();
         let rules = if classifies { Some(self.rules().await?) } else { None };
         let logs = self.0.plugins.logs(slot, LOG_LINES).await.unwrap_or_default();
         Ok(SlotDetail {
@@ -71,19 +85,16 @@ impl Handle {
             history: self.swaps(name).await?,
             logs: logs.iter().rev().map(log_line).collect(),
             classifies,
-            text,
-            tried,
+            text: trial.text,
+            typed_rules: trial.rules,
+            typed_config: trial.config,
+            tried: trial_was.then_some(trial.tried),
         })
     }
 
-    /// The file of rules, empty while there is none.
-    pub async fn rules(&self) -> Result<String, Error> {
+    pub async fn rules(&self) -> Result<Rules, Error> {
         let path = self.0.dir.rules();
-        let read = tokio::task::spawn_blocking(move || match std::fs::metadata(&path) {
-            Ok(facts) if facts.len() <= RULES_BYTES_MAX => std::fs::read_to_string(&path).unwrap_or_default(),
-            _ => String::new(),
-        });
-        read.await.map_err(|_| Error::Files)
+        tokio::task::spawn_blocking(move || rules_of(&path)).await.map_err(|_| Error::Files)
     }
 
     /// What was put in service here, and what was refused, the newest first.
@@ -107,8 +118,19 @@ impl Handle {
         }
     }
 
-    /// What a classifier would answer, beside the one that serves. Changes nothing.
-    async fn tried(&self, source: String, on: TryOn) -> Result<Tried, Error> {
+    /// Keeps what came of a trial for the page that shows it, and gives its name.
+    pub fn keep_trial(&self, trial: Trial) -> String {
+        let id = crate::id::fresh(self.0.clock.now()).simple().to_string();
+        self.1.trials.keep(id.clone(), trial);
+        id
+    }
+
+    /// What a classifier would answer, with its own configuration or that of the one that serves, beside that one. Changes nothing.
+    pub async fn tried(&self, from: From, config: Option<Map<String, Value>>, on: TryOn) -> Result<Tried, Error> {
+        let source = match &from {
+            From::Source(source) => source.clone(),
+            From::Bytes { name, .. } => name.clone(),
+        };
         let heard = match &on {
             TryOn::Text(text) => {
                 let conversation = Conversation { texts: vec![text.clone()], ..Conversation::default() };
@@ -123,13 +145,7 @@ impl Handle {
             json!(CategoriesInput { categories: categories.clone(), conversations: vec![heard.conversation.clone()] })
         };
         let inputs: Vec<Value> = heard.iter().map(input).collect();
-        let load = Load {
-            slot: SlotName::Classifier,
-            from: From::Source(source.clone()),
-            config: None,
-            shadow_only: true,
-            fresh: false,
-        };
+        let load = Load { slot: SlotName::Classifier, from, config, shadow_only: true, fresh: false };
         let compared = match self.0.plugins.compare(load, CATEGORIES, inputs).await {
             Ok(compared) => compared,
             Err(error) => {
@@ -143,6 +159,18 @@ impl Handle {
         // Of many, what would stay as it is is told by its number.
         let shown = rows.into_iter().filter(|row| !on_sessions || row.before != row.after);
         Ok(Tried { source, on_sessions, asked, changed, rows: shown.collect(), problem: None })
+    }
+}
+
+/// The file of rules, if a page can show all of it: saving what was cut off, or never read, would lose the rest.
+fn rules_of(path: &Path) -> Rules {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(RULES_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+    match read {
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Rules::Text(String::new()),
+        Err(cause) => Rules::Unread(cause.to_string()),
+        Ok(_) if bytes.len() > RULES_BYTES_MAX => Rules::TooLong,
+        Ok(_) => String::from_utf8(bytes).map_or(Rules::NotText, Rules::Text),
     }
 }
 
@@ -252,6 +280,22 @@ pub fn config_of(text: &str) -> Result<Map<String, Value>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rules_that_a_page_cannot_show_whole_are_not_taken_for_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rules.json5");
+        assert_eq!(rules_of(&path), Rules::Text(String::new()), "there is no file yet");
+        let check = |bytes: &[u8], expected: Rules| {
+            std::fs::write(&path, bytes).expect("written");
+            assert_eq!(rules_of(&path), expected);
+        };
+        check(b"{ rules: [] }", Rules::Text("{ rules: [] }".into()));
+        check(b"{ rules: [] } // caf\xe9", Rules::NotText);
+        check("x".repeat(RULES_BYTES_MAX).as_bytes(), Rules::Text("x".repeat(RULES_BYTES_MAX)));
+        check("x".repeat(RULES_BYTES_MAX + 1).as_bytes(), Rules::TooLong);
+        assert!(matches!(rules_of(folder.path()), Rules::Unread(_)), "a folder is no file of rules");
+    }
 
     #[test]
     fn what_is_wrong_with_a_text_is_told_with_its_line() {

@@ -1,10 +1,14 @@
 //! The configuration in force, a part at a time, with what its schema says of every entry; and who may come in.
 
+mod change;
+
 use chela_page::{SettingRow, Settings, TokenRow, clip};
 use serde_json::Value;
 
 use super::Handle;
 use crate::config::Config;
+
+pub use change::change_of;
 
 /// Entries that one part shows, and how deep they are looked for.
 const ROWS_MAX: usize = 200;

@@ -49,6 +49,11 @@ impl Stale {
         self.add("lists");
     }
 
+    /// What counts on without an event: calls of plugins, messages of channels.
+    pub fn counters(&mut self) {
+        self.add("counters");
+    }
+
     pub fn is_empty(&self) -> bool {
         self.topics.is_empty() && !self.all && self.saying.is_empty()
     }

@@ -21,6 +21,7 @@ const SYNC: &str = "milestone-sync";
 const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 const ROWS_MAX: usize = 5_000;
 const TITLE_CHARS_MAX: usize = 500;
+const DESCRIPTION_CHARS_MAX: usize = 20_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
@@ -28,7 +29,9 @@ pub enum ListError {
     Unknown { what: &'static str, id: String },
     #[error("`title` needs 1 to {TITLE_CHARS_MAX} characters")]
     Title,
-    #[error("there are too many already; take some out of the file")]
+    #[error("`description` takes at most {DESCRIPTION_CHARS_MAX} characters")]
+    Description,
+    #[error("there are too many already; delete some")]
     Full,
     #[error("{} is not what it should be ({said}); mend the file or set it aside", path.display())]
     Malformed { path: PathBuf, said: String },
@@ -124,8 +127,12 @@ pub(super) enum Edit {
     Update {
         id: String,
         title: Option<String>,
+        description: Option<String>,
         status: Option<Mark>,
         due: Option<String>,
+    },
+    Delete {
+        id: String,
     },
     AddItem {
         milestone: String,
@@ -134,17 +141,30 @@ pub(super) enum Edit {
     },
     SetItem {
         item: String,
-        status: Mark,
+        title: Option<String>,
+        status: Option<Mark>,
+        task: Option<String>,
+    },
+    DeleteItem {
+        item: String,
     },
     AddTodo {
         title: String,
     },
     SetTodo {
         id: String,
-        status: Mark,
+        title: Option<String>,
+        status: Option<Mark>,
     },
-    /// A milestone, or an item of one, changes places with the one before it, or after it.
+    DeleteTodo {
+        id: String,
+    },
+    /// A milestone changes places with the one before it, or after it.
     Move {
+        id: String,
+        up: bool,
+    },
+    MoveItem {
         id: String,
         up: bool,
     },
@@ -162,6 +182,19 @@ fn moved<T: Clone + Serialize>(rows: &mut [T], id: impl Fn(&T) -> bool, up: bool
     Some(json!(rows[to]))
 }
 
+/// Takes a row out; none if there is no such row.
+fn deleted<T: Serialize>(rows: &mut Vec<T>, id: impl Fn(&T) -> bool) -> Option<Value> {
+    let at = rows.iter().position(id)?;
+    Some(json!(rows.remove(at)))
+}
+
+/// What a field becomes: what is given, nothing where that is empty, and as it was where nothing is given.
+fn given(given: Option<String>, before: &mut Option<String>) {
+    if let Some(text) = given {
+        *before = Some(text).filter(|text| !text.trim().is_empty());
+    }
+}
+
 /// The id of a new row. A call with a key gives it the key's own digits: made again, it finds what it made.
 pub(super) fn fresh(prefix: &str, now: Timestamp, key: Option<&Key>) -> String {
     let digits = key.map_or_else(|| id::fresh(now).simple().to_string(), Key::digits);
@@ -171,6 +204,11 @@ pub(super) fn fresh(prefix: &str, now: Timestamp, key: Option<&Key>) -> String {
 fn titled(title: &str) -> Result<String, ListError> {
     let title = chela_taskfile::one_line(title);
     if title.is_empty() || title.chars().count() > TITLE_CHARS_MAX { Err(ListError::Title) } else { Ok(title) }
+}
+
+fn described(description: Option<&String>) -> Result<(), ListError> {
+    let is_long = description.is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX);
+    if is_long { Err(ListError::Description) } else { Ok(()) }
 }
 
 fn unknown(what: &'static str, id: &str) -> ListError {
@@ -210,6 +248,7 @@ impl Milestones {
                 if self.milestones.len() >= ROWS_MAX {
                     return Err(ListError::Full);
                 }
+                described(description.as_ref())?;
                 let new = Milestone {
                     id,
                     title: titled(&title)?,
@@ -224,16 +263,21 @@ impl Milestones {
                 self.milestones.push(new);
                 Ok(shown)
             }
-            Edit::Update { id, title, status, due } => {
+            Edit::Update { id, title, description, status, due } => {
                 let known =
                     self.milestones.iter_mut().find(|known| known.id == id).ok_or_else(|| unknown("milestone", &id))?;
+                described(description.as_ref())?;
                 if let Some(title) = title {
                     known.title = titled(&title)?;
                 }
                 known.status = status.unwrap_or(known.status);
-                known.due_date = due.or(known.due_date.take());
+                given(description, &mut known.description);
+                given(due, &mut known.due_date);
                 known.updated_at = now.to_string();
                 Ok(json!(known))
+            }
+            Edit::Delete { id } => {
+                deleted(&mut self.milestones, |known| known.id == id).ok_or_else(|| unknown("milestone", &id))
             }
             Edit::AddItem { milestone, title, task } => {
                 let known = self.milestones.iter_mut().find(|known| known.id == milestone);
@@ -251,21 +295,31 @@ impl Milestones {
                 known.items.push(item);
                 Ok(shown)
             }
-            Edit::SetItem { item, status } => {
+            Edit::SetItem { item, title, status, task } => {
                 let mut items = self.milestones.iter_mut().flat_map(|known| known.items.iter_mut());
                 let known = items.find(|known| known.id == item).ok_or_else(|| unknown("milestone item", &item))?;
-                known.status = status;
+                if let Some(title) = title {
+                    known.title = titled(&title)?;
+                }
+                known.status = status.unwrap_or(known.status);
+                given(task, &mut known.task_id);
                 known.updated_at = now.to_string();
                 Ok(json!(known))
             }
-            Edit::Move { id, up } => {
-                let items =
-                    self.milestones.iter_mut().find_map(|known| moved(&mut known.items, |item| item.id == id, up));
-                items
-                    .or_else(|| moved(&mut self.milestones, |known| known.id == id, up))
-                    .ok_or_else(|| unknown("row", &id))
+            Edit::DeleteItem { item } => {
+                let mut all = self.milestones.iter_mut();
+                let row = all.find_map(|known| deleted(&mut known.items, |known| known.id == item));
+                row.ok_or_else(|| unknown("milestone item", &item))
             }
-            Edit::AddTodo { .. } | Edit::SetTodo { .. } | Edit::MoveTodo { .. } => {
+            Edit::Move { id, up } => {
+                moved(&mut self.milestones, |known| known.id == id, up).ok_or_else(|| unknown("milestone", &id))
+            }
+            Edit::MoveItem { id, up } => {
+                let mut all = self.milestones.iter_mut();
+                let row = all.find_map(|known| moved(&mut known.items, |item| item.id == id, up));
+                row.ok_or_else(|| unknown("milestone item", &id))
+            }
+            Edit::AddTodo { .. } | Edit::SetTodo { .. } | Edit::DeleteTodo { .. } | Edit::MoveTodo { .. } => {
                 unreachable!("edits of todos go to the other file")
             }
         }
@@ -312,12 +366,21 @@ impl Handle {
                 save(&self.0.dir.todos(), &lists)?;
                 ("todo", row)
             }
-            Edit::SetTodo { id, status } => {
+            Edit::SetTodo { id, title, status } => {
                 let mut lists: Todos = load(&self.0.dir.todos())?;
                 let known = lists.todos.iter_mut().find(|known| known.id == id).ok_or_else(|| unknown("todo", &id))?;
-                known.status = status;
+                if let Some(title) = title {
+                    known.title = titled(&title)?;
+                }
+                known.status = status.unwrap_or(known.status);
                 known.updated_at = now.to_string();
                 let row = json!(known);
+                save(&self.0.dir.todos(), &lists)?;
+                ("todo", row)
+            }
+            Edit::DeleteTodo { id } => {
+                let mut lists: Todos = load(&self.0.dir.todos())?;
+                let row = deleted(&mut lists.todos, |known| known.id == id).ok_or_else(|| unknown("todo", &id))?;
                 save(&self.0.dir.todos(), &lists)?;
                 ("todo", row)
             }
@@ -328,8 +391,8 @@ impl Handle {
                 ("todo", row)
             }
             edit => {
-                let word =
-                    if matches!(edit, Edit::AddItem { .. } | Edit::SetItem { .. }) { "item" } else { "milestone" };
+                let of_item = matches!(edit, Edit::AddItem { .. } | Edit::SetItem { .. } | Edit::DeleteItem { .. });
+                let word = if of_item { "item" } else { "milestone" };
                 let mut lists: Milestones = load(&self.0.dir.milestones())?;
                 let row = lists.edit(edit, now, key)?;
                 save(&self.0.dir.milestones(), &lists)?;
@@ -340,10 +403,15 @@ impl Handle {
         Ok(crate::bus::data(json!({ "success": true, word: row })))
     }
 
-    /// Moves a milestone, or an item of one, by one place.
+    /// Moves a milestone by one place.
     pub async fn move_milestone(&self, id: String, up: bool) -> Result<(), Error> {
         let handle = self.clone();
         blocking(move || handle.edit_lists(Edit::Move { id, up }, None).map(drop)).await
+    }
+
+    pub async fn move_milestone_item(&self, id: String, up: bool) -> Result<(), Error> {
+        let handle = self.clone();
+        blocking(move || handle.edit_lists(Edit::MoveItem { id, up }, None).map(drop)).await
     }
 
     pub async fn move_todo(&self, id: String, up: bool) -> Result<(), Error> {
@@ -369,7 +437,9 @@ impl Handle {
     pub(super) fn sync_milestone(&self, task: &Task) {
         let Some(item) = &task.milestone_item else { return };
         if let Err(error) = self.mark_item(&task.id, item) {
-            self.0.unsynced.lock().unwrap_or_else(PoisonError::into_inner).insert(task.id.clone(), item.clone());
+            if !is_gone(&error) {
+                self.0.unsynced.lock().unwrap_or_else(PoisonError::into_inner).insert(task.id.clone(), item.clone());
+            }
             let facts = json!({ "taskId": task.id, "milestoneItemId": item, "workSessionId": task.work_session, "error": error.to_string() });
             let mut facts = crate::bus::data(facts);
             facts.retain(|_, value| !value.is_null());
@@ -377,13 +447,17 @@ impl Handle {
         }
     }
 
-    /// Marks an item and forgets that it was to be marked.
+    /// Marks an item and forgets that it was to be marked, also where it is gone.
     fn mark_item(&self, task: &str, item: &str) -> Result<(), Error> {
-        self.edit_lists(Edit::SetItem { item: item.to_owned(), status: Mark::Done }, None)?;
+        let done = Edit::SetItem { item: item.to_owned(), title: None, status: Some(Mark::Done), task: None };
+        let marked = self.edit_lists(done, None).map(drop);
+        if marked.as_ref().is_err_and(|error| !is_gone(error)) {
+            return marked;
+        }
         let mut transaction = Transaction::new();
         journal::drop_record(&mut transaction, SYNC, task)?;
         self.0.parts.journal.commit(transaction)?;
-        Ok(())
+        marked
     }
 
     /// Whether items are still to be marked.
@@ -396,7 +470,7 @@ impl Handle {
         let retried = blocking(move || {
             let waiting = handle.0.unsynced.lock().unwrap_or_else(PoisonError::into_inner).clone();
             for (task, item) in waiting {
-                if handle.mark_item(&task, &item).is_err() {
+                if handle.mark_item(&task, &item).is_err_and(|error| !is_gone(&error)) {
                     continue;
                 }
                 handle.0.unsynced.lock().unwrap_or_else(PoisonError::into_inner).remove(&task);
@@ -407,6 +481,11 @@ impl Handle {
             tracing::warn!(error = &error as &dyn std::error::Error, "milestones were not kept in step");
         }
     }
+}
+
+/// Somebody has deleted the row: there is nothing left to be marked, now or later.
+fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::List(ListError::Unknown { .. }))
 }
 
 /// Notes with a task's completion that its item is to be marked.

@@ -65,12 +65,15 @@ tools! {
     "plan_reject" PlanReject false "Reject a plan, with a reason.",
     "milestone_list" Nothing true "List milestones with their items.",
     "milestone_create" MilestoneCreate false "Create a milestone.",
-    "milestone_update" MilestoneUpdate false "Change a milestone's title, status or due date.",
+    "milestone_update" MilestoneUpdate false "Change a milestone's title, description, status or due date; an empty description or due date is taken out.",
+    "milestone_delete" MilestoneDelete false "Delete a milestone with its items.",
     "milestone_item_add" ItemAdd false "Add an item to a milestone; `task_id` links it to a task.",
-    "milestone_item_set" ItemSet false "Set the status of a milestone's item.",
+    "milestone_item_set" ItemSet false "Set the status of a milestone's item, its title or its task; an empty `task_id` takes the task out.",
+    "milestone_item_delete" ItemDelete false "Delete an item of a milestone.",
     "todo_list" Nothing true "List todos.",
     "todo_add" TodoAdd false "Add a todo.",
-    "todo_set" TodoSet false "Set the status of a todo.",
+    "todo_set" TodoSet false "Set the status or the title of a todo.",
+    "todo_delete" TodoDelete false "Delete a todo.",
 }
 
 /// Who calls a tool: the agent of a session, or a person in its place.
@@ -339,21 +342,25 @@ fn edit_of(tool: &str, args: Map<String, Value>) -> Result<Edit, Error> {
         }
         "milestone_update" => {
             let args: MilestoneUpdate = parse(args)?;
-            Edit::Update { id: args.milestone_id, title: args.title, status: args.status, due: args.due_date }
+            let (title, description) = (args.title, args.description);
+            Edit::Update { id: args.milestone_id, title, description, status: args.status, due: args.due_date }
         }
+        "milestone_delete" => Edit::Delete { id: parse::<MilestoneDelete>(args)?.milestone_id },
         "milestone_item_add" => {
             let args: ItemAdd = parse(args)?;
             Edit::AddItem { milestone: args.milestone_id, title: args.title, task: args.task_id }
         }
         "milestone_item_set" => {
             let args: ItemSet = parse(args)?;
-            Edit::SetItem { item: args.item_id, status: args.status }
+            Edit::SetItem { item: args.item_id, title: args.title, status: args.status, task: args.task_id }
         }
+        "milestone_item_delete" => Edit::DeleteItem { item: parse::<ItemDelete>(args)?.item_id },
         "todo_add" => Edit::AddTodo { title: parse::<TodoAdd>(args)?.title },
         "todo_set" => {
             let args: TodoSet = parse(args)?;
-            Edit::SetTodo { id: args.todo_id, status: args.status }
+            Edit::SetTodo { id: args.todo_id, title: args.title, status: args.status }
         }
+        "todo_delete" => Edit::DeleteTodo { id: parse::<TodoDelete>(args)?.todo_id },
         other => return Err(Refused::Arguments(format!("there is no tool {other}")).into()),
     })
 }

@@ -26,8 +26,38 @@ pub struct MilestoneRow {
 impl MilestoneRow {
     /// Tells what a reader saw of it from what it has become.
     pub fn mark(&self) -> String {
-        mark_of(&format!("{}\n{}", self.row.title, self.due.as_deref().unwrap_or_default()))
+        mark_of(&format!("{}\n{}\n{}", self.row.title, self.due.as_deref().unwrap_or_default(), self.description))
     }
+}
+
+impl ListRow {
+    /// Tells what a reader saw of an item or a todo from what it has become.
+    pub fn mark(&self) -> String {
+        mark_of(&format!("{}\n{}", self.title, self.task.as_deref().unwrap_or_default()))
+    }
+}
+
+/// What a row of the lists is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowKind {
+    Milestone,
+    Item,
+    Todo,
+}
+
+/// A row that somebody is about to change or to delete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    pub kind: RowKind,
+    pub row: ListRow,
+    /// Of a milestone; so many items go with it.
+    pub description: String,
+    pub due: Option<String>,
+    pub items: usize,
+    /// Tells what a form changes from what that becomes.
+    pub seen: String,
+    /// Tells the row, with all that it has, from what it becomes.
+    pub whole: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,6 +65,10 @@ pub struct Milestones {
     pub rows: Vec<MilestoneRow>,
     pub total: usize,
     pub from: usize,
+    /// The item that is to be changed.
+    pub edited: Option<Chosen>,
+    /// The milestone or item that is to be deleted.
+    pub deleted: Option<Chosen>,
     /// Why the list cannot be read.
     pub problem: Option<String>,
 }
@@ -44,6 +78,8 @@ pub struct Todos {
     pub rows: Vec<ListRow>,
     pub total: usize,
     pub from: usize,
+    pub edited: Option<Chosen>,
+    pub deleted: Option<Chosen>,
     pub problem: Option<String>,
 }
 

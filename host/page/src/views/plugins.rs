@@ -71,13 +71,28 @@ pub struct Tried {
     pub problem: Option<String>,
 }
 
+/// Rules that are longer are not edited in a page: what is not shown whole would be lost by saving it.
+pub const RULES_BYTES_MAX: usize = 100_000;
+
+/// The file of rules, as far as a page can edit it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// All of it; empty while there is no file.
+    Text(String),
+    TooLong,
+    /// It is no UTF-8.
+    NotText,
+    /// It could not be read, and why.
+    Unread(String),
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlotDetail {
     pub card: SlotCard,
     /// Its configuration as JSON.
     pub config: String,
-    /// The file of rules, where the slot takes one; empty while there is none.
-    pub rules: Option<String>,
+    /// The file of rules, where the slot takes one.
+    pub rules: Option<Rules>,
     /// What could be loaded here by name.
     pub sources: Vec<String>,
     pub history: Indexed<Vec<SwapRow>>,
@@ -86,6 +101,9 @@ pub struct SlotDetail {
     pub classifies: bool,
     /// What the reader wants tried, as it was asked for.
     pub text: String,
+    /// Rules and a configuration that were tried and are not saved.
+    pub typed_rules: Option<String>,
+    pub typed_config: Option<String>,
     pub tried: Option<Tried>,
 }
 

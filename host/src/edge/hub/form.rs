@@ -32,6 +32,11 @@ impl Form {
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
+    /// Whether it was asked for at all, be it empty.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| known == name)
+    }
+
     pub(super) fn text(&self, name: &str) -> Option<String> {
         self.get(name).map(str::to_owned)
     }

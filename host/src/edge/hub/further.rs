@@ -6,10 +6,10 @@ use axum::response::Response;
 use chela_page::{EventsFilter, JobsFilter, clip};
 
 use super::form::Form;
-use super::show;
+use super::{FRAGMENTS, show};
 use crate::edge::Context;
 use crate::edge::params::Named;
-use crate::hub::{Error, TryOn};
+use crate::hub::{Error, ListAsked, TryOn, Wanted};
 use crate::scope::Scope;
 use crate::settings::Principal;
 
@@ -75,24 +75,41 @@ pub(super) async fn slot(State(context): State<Context>, Named(name): Named<Stri
 }
 
 /// What is to be tried, for those who could also put it in service: it runs what the source says.
-fn wanted(head: &Parts, asked: &Form) -> Option<(String, TryOn)> {
+fn wanted(head: &Parts, asked: &Form) -> Option<Wanted> {
     let may = head.extensions.get::<Principal>().is_some_and(|one| one.scope.holds(Scope::Admin));
-    let source = short(asked, "source").filter(|_| may)?;
-    match asked.get("try")? {
-        "sessions" => Some((source, TryOn::Sessions)),
-        _ => Some((source, TryOn::Text(clip(&asked.written("text"), TEXT_BYTES)))),
+    if let Some(id) = short(asked, "tried").filter(|_| may) {
+        return Some(Wanted::Kept(id));
     }
+    // A page that asks for other fragments again has the outcome already.
+    let again = head.headers.get(FRAGMENTS).and_then(|names| names.to_str().ok());
+    let source = short(asked, "source").filter(|_| may)?;
+    if again.is_some_and(|names| !names.split(',').any(|name| name == "try")) {
+        return None;
+    }
+    Some(Wanted::Source(source, try_on(asked.get("try")?, asked)))
+}
+
+/// What something is to be tried on, as a button says it.
+pub(super) fn try_on(word: &str, asked: &Form) -> TryOn {
+    match word {
+        "sessions" => TryOn::Sessions,
+        _ => TryOn::Text(clip(&asked.written("text"), TEXT_BYTES)),
+    }
+}
+
+fn of_list(asked: &Form) -> ListAsked {
+    ListAsked { from: number(asked, "from"), edit: short(asked, "edit"), delete: short(asked, "delete") }
 }
 
 pub(super) async fn milestones(State(context): State<Context>, request: Request) -> Response {
     let (head, _) = request.into_parts();
-    let view = context.hub.milestones(number(&Form::of_query(&head), "from")).await;
+    let view = context.hub.milestones(of_list(&Form::of_query(&head))).await;
     show(&context, &head, view.map(|view| move |shell: &_| chela_page::milestones(shell, &view))).await
 }
 
 pub(super) async fn todos(State(context): State<Context>, request: Request) -> Response {
     let (head, _) = request.into_parts();
-    let view = context.hub.todos(number(&Form::of_query(&head), "from")).await;
+    let view = context.hub.todos(of_list(&Form::of_query(&head))).await;
     show(&context, &head, view.map(|view| move |shell: &_| chela_page::todos(shell, &view))).await
 }
 

@@ -1,7 +1,9 @@
-//! What people do to milestones and todos: the tools of agents do it, and rows are put in another order.
+//! What people do to milestones and todos: the tools of agents do it, and rows are put in another order. What is changed or deleted must
+//! still be as its reader saw it.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use chela_page::{Chosen, RowKind};
 use serde_json::{Map, Value, json};
 
 use super::sent::{Sent, args_of, called, refusal_of};
@@ -63,6 +65,23 @@ async fn by_tool(context: &Context, sent: &Sent, tool: &str, args: Value) -> Res
     called(context, &sent.caller, tool, args, &somebody(context)?).await
 }
 
+/// The row that a form is about, if there is one still.
+async fn found(context: &Context, kind: RowKind, id: &str) -> Result<Chosen, Refusal> {
+    let found = context.hub.chosen(kind, id).await.map_err(|error| Refusal::Unavailable { said: error.to_string() })?;
+    found.ok_or_else(|| Refusal::Conflict { said: "it is gone; somebody has deleted it".into() })
+}
+
+/// What is deleted is what was looked at, with all that it has.
+async fn delete(context: &Context, sent: &Sent, kind: RowKind, id: &str) -> Result<(), Refusal> {
+    let (what, tool, name) = match kind {
+        RowKind::Milestone => ("the milestone", "milestone_delete", "milestone_id"),
+        RowKind::Item => ("the item", "milestone_item_delete", "item_id"),
+        RowKind::Todo => ("the todo", "todo_delete", "todo_id"),
+    };
+    sent.as_seen(what, Some(&found(context, kind, id).await?.whole))?;
+    by_tool(context, sent, tool, json!({ name: id })).await
+}
+
 async fn moved<F>(context: &Context, sent: &Sent, name: &str, work: F) -> Result<(), Refusal>
 where
     F: Future<Output = Result<(), tasks::Error>> + Send + 'static,
@@ -89,11 +108,17 @@ async fn changed_milestones(context: &Context, sent: &Sent) -> Result<(), Refusa
         }
         "up" | "down" => {
             let (tasks, up) = (context.tasks.clone(), word == "up");
-            moved(context, sent, "hub.milestones.order", async move { tasks.move_milestone(row, up).await }).await
+            moved(context, sent, "hub.milestones.order", async move { tasks.move_milestone_item(row, up).await }).await
         }
-        mark if MARKS.contains(&mark) && row.starts_with("ms_") => {
-            by_tool(context, sent, "milestone_update", json!({ "milestone_id": row, "status": mark })).await
+        "change" => {
+            sent.as_seen("the item", Some(&found(context, RowKind::Item, &row).await?.seen))?;
+            let mut args = json!({ "item_id": row, "title": sent.form.written("title") });
+            if sent.form.has("task") {
+                args["task_id"] = json!(sent.form.written("task").trim());
+            }
+            by_tool(context, sent, "milestone_item_set", args).await
         }
+        "delete" => delete(context, sent, RowKind::Item, &row).await,
         mark if MARKS.contains(&mark) => {
             by_tool(context, sent, "milestone_item_set", json!({ "item_id": row, "status": mark })).await
         }
@@ -103,17 +128,34 @@ async fn changed_milestones(context: &Context, sent: &Sent) -> Result<(), Refusa
 
 async fn changed_milestone(context: &Context, id: &str, sent: &Sent) -> Result<(), Refusal> {
     let title = sent.form.written("title");
-    match sent.form.get("do") {
-        Some("item") => {
+    let (word, _) = told(sent);
+    match word.as_str() {
+        "item" => {
             let args = json!({ "milestone_id": id, "title": title, "task_id": sent.form.text("task") });
             by_tool(context, sent, "milestone_item_add", args).await
         }
-        Some("change") => {
-            let now = context.hub.milestone_mark(id).await;
-            let now = now.map_err(|error| Refusal::Unavailable { said: error.to_string() })?;
-            sent.as_seen("the milestone", now.as_deref())?;
-            let args = json!({ "milestone_id": id, "title": title, "due_date": sent.form.text("due") });
+        "change" => {
+            let now = found(context, RowKind::Milestone, id).await?;
+            sent.as_seen("the milestone", Some(&now.seen))?;
+            let mut args = json!({ "milestone_id": id, "title": title });
+            // A field of days shows the day alone of what another system wrote with its hour.
+            let due = sent.form.written("due");
+            let is_as_shown = now.due.as_deref().and_then(|due| due.get(..10)) == Some(&due);
+            if sent.form.has("due") && !is_as_shown {
+                args["due_date"] = json!(due);
+            }
+            if sent.form.has("description") {
+                args["description"] = json!(sent.form.written("description"));
+            }
             by_tool(context, sent, "milestone_update", args).await
+        }
+        "delete" => delete(context, sent, RowKind::Milestone, id).await,
+        "up" | "down" => {
+            let (tasks, id, up) = (context.tasks.clone(), id.to_owned(), word == "up");
+            moved(context, sent, "hub.milestones.order", async move { tasks.move_milestone(id, up).await }).await
+        }
+        mark if MARKS.contains(&mark) => {
+            by_tool(context, sent, "milestone_update", json!({ "milestone_id": id, "status": mark })).await
         }
         _ => Err(bad("do", "there is no such change of a milestone".into())),
     }
@@ -127,6 +169,11 @@ async fn changed_todos(context: &Context, sent: &Sent) -> Result<(), Refusal> {
             let (tasks, up) = (context.tasks.clone(), word == "up");
             moved(context, sent, "hub.todos.order", async move { tasks.move_todo(row, up).await }).await
         }
+        "change" => {
+            sent.as_seen("the todo", Some(&found(context, RowKind::Todo, &row).await?.seen))?;
+            by_tool(context, sent, "todo_set", json!({ "todo_id": row, "title": sent.form.written("title") })).await
+        }
+        "delete" => delete(context, sent, RowKind::Todo, &row).await,
         mark if MARKS.contains(&mark) => {
             by_tool(context, sent, "todo_set", json!({ "todo_id": row, "status": mark })).await
         }

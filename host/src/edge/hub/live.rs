@@ -9,7 +9,7 @@ use futures_util::{SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
@@ -29,6 +29,8 @@ const EVENTS: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A sign of life when nothing happens.
 const QUIET: Duration = Duration::from_secs(30);
+/// Between two tellings that counters are stale, while somebody looks at some.
+const COUNTERS: Duration = Duration::from_secs(5);
 /// Pages only listen.
 const INBOUND_BYTES_MAX: usize = 4 * 1024;
 
@@ -64,6 +66,9 @@ async fn tell(socket: &mut Socket, context: &Context, headers: &HeaderMap) -> Op
     let mut dialogues = context.dialogues.news();
     let mut stale = Stale::default();
     let mut next = Instant::now();
+    let mut quiet_until = Instant::now() + QUIET;
+    let mut counters = tokio::time::interval(COUNTERS);
+    counters.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = stopping(&mut phase) => return Some((CloseCode::Restart, "the gateway stops")),
@@ -93,13 +98,20 @@ async fn tell(socket: &mut Socket, context: &Context, headers: &HeaderMap) -> Op
                 }
                 let told = Message::text(std::mem::take(&mut stale).to_json().to_string());
                 next = Instant::now() + ROUND;
+                quiet_until = Instant::now() + QUIET;
                 if !is_sent(socket, told).await {
                     return None;
                 }
             }
-            () = tokio::time::sleep(QUIET) => if !is_sent(socket, Message::Ping(Vec::new().into())).await {
-                return None;
+            _ = counters.tick() => if context.hub.counters_are_looked_at() {
+                stale.counters();
             },
+            () = tokio::time::sleep_until(quiet_until) => {
+                quiet_until = Instant::now() + QUIET;
+                if !is_sent(socket, Message::Ping(Vec::new().into())).await {
+                    return None;
+                }
+            }
         }
     }
 }

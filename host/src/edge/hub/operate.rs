@@ -2,7 +2,7 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use chela_page::encode;
+use chela_page::{RULES_BYTES_MAX, Rules, encode};
 use serde_json::{Value, json};
 
 use super::form::Form;
@@ -96,7 +96,14 @@ async fn uploaded(
 async fn changed_rules(context: &Context, slot: &str, sent: &Sent) -> Result<String, Refusal> {
     let text = sent.form.written("rules");
     let now = context.hub.rules().await.map_err(|error| Refusal::Unavailable { said: error.to_string() })?;
+    let Rules::Text(now) = now else {
+        let said = "plugins/rules.json5 is too long for a page, is not UTF-8 or cannot be read; use an editor".into();
+        return Err(Refusal::Conflict { said });
+    };
     sent.as_seen("the file of rules", Some(&chela_page::mark_of(&now)))?;
+    if text.len() > RULES_BYTES_MAX {
+        return Err(bad("rules", format!("a page takes at most {RULES_BYTES_MAX} bytes; use an editor")));
+    }
     let config =
         hub::config_of(&text).map_err(|said| bad("rules", format!("{said}; the rules before go on serving")))?;
     let tried = json!({ "slot": slot, "source": "builtin:rules", "config": config, "shadow": true });
@@ -116,7 +123,8 @@ async fn changed_rules(context: &Context, slot: &str, sent: &Sent) -> Result<Str
         }
     };
     change(context, &sent.caller, "hub.rules", write).await.map_err(refusal_of)?;
-    Ok(sent.back().to_owned())
+    // Not back to a trial of what is saved by now.
+    Ok(format!("/plugins/{}", encode(slot)))
 }
 
 async fn changed_channel(context: &Context, channel: &str, sent: &Sent) -> Result<String, Refusal> {
@@ -136,7 +144,7 @@ pub(super) async fn settings(State(context): State<Context>, request: Request) -
     sent.answer(&context, done).await
 }
 
-/// One part of the configuration: what is written there is merged into the file, if that is still the one that was looked at.
+/// One part of the configuration becomes what is written there, if the file is still the one that was looked at.
 async fn changed_settings(context: &Context, sent: &Sent) -> Result<String, Refusal> {
     let section = sent.form.get("section").unwrap_or_default();
     let good = !section.is_empty() && section.len() <= 64 && section.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -145,8 +153,20 @@ async fn changed_settings(context: &Context, sent: &Sent) -> Result<String, Refu
     }
     let text = sent.form.written("text");
     let value: Value = crate::config::json5_value(&text).map_err(|problem| bad("text", problem.to_string()))?;
-    let raw = json!({ section: value }).to_string();
-    let params = json!({ "raw": raw, "baseHash": sent.form.get("seen").unwrap_or_default() });
+    let (path, shown) = (context.dir.config(), context.settings.current().config.to_value());
+    let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(path)).await;
+    let file = match read.map(|read| read.map(|text| crate::config::json5_value(&text))) {
+        Ok(Ok(Ok(file))) => file,
+        Ok(Ok(Err(problem))) => return Err(Refusal::Conflict { said: format!("nothing is changed: {problem}") }),
+        Ok(Err(_)) | Err(_) => {
+            return Err(Refusal::Unavailable { said: "the configuration could not be read".into() });
+        }
+    };
+    let change =
+        hub::change_of(section, file.get(section), &shown[section], &value).map_err(|said| bad("text", said))?;
+    let raw = change.patch.to_string();
+    let seen = sent.form.get("seen").unwrap_or_default();
+    let params = json!({ "raw": raw, "baseHash": seen, "replacePaths": change.replaced });
     by_method(context, &sent.caller, "config.patch", params).await?;
     Ok(format!("/settings?section={section}"))
 }

@@ -248,9 +248,14 @@ arguments! {
         #[serde(default)]
         title: Option<String>,
         #[serde(default)]
+        description: Option<String>,
+        #[serde(default)]
         status: Option<Mark>,
         #[serde(default)]
         due_date: Option<String>,
+    }
+    MilestoneDelete {
+        milestone_id: String,
     }
     ItemAdd {
         milestone_id: String,
@@ -260,14 +265,28 @@ arguments! {
     }
     ItemSet {
         item_id: String,
-        status: Mark,
+        #[serde(default)]
+        title: Option<String>,
+        #[serde(default)]
+        status: Option<Mark>,
+        #[serde(default)]
+        task_id: Option<String>,
+    }
+    ItemDelete {
+        item_id: String,
     }
     TodoAdd {
         title: String,
     }
     TodoSet {
         todo_id: String,
-        status: Mark,
+        #[serde(default)]
+        title: Option<String>,
+        #[serde(default)]
+        status: Option<Mark>,
+    }
+    TodoDelete {
+        todo_id: String,
     }
 }
 

@@ -7,7 +7,7 @@ use super::a2a::AgentToAgent;
 use crate::schema;
 
 /// The tools that an agent may be allowed to call; `tools` holds itself to this list.
-pub const TOOL_NAMES: [&str; 31] = [
+pub const TOOL_NAMES: [&str; 34] = [
     "task_start",
     "task_update",
     "task_complete",
@@ -25,11 +25,14 @@ pub const TOOL_NAMES: [&str; 31] = [
     "milestone_list",
     "milestone_create",
     "milestone_update",
+    "milestone_delete",
     "milestone_item_add",
     "milestone_item_set",
+    "milestone_item_delete",
     "todo_list",
     "todo_add",
     "todo_set",
+    "todo_delete",
     "files_read",
     "files_write",
     "files_list",
