@@ -158,7 +158,10 @@ impl Handle {
         let mut waiting = self.0.waiting();
         if waiting.ended.len() >= WAITING_MAX {
             // The journal has it, and the next start finds it there.
-            tracing::warn!(run = ended.run, "too many runs wait for their dialogues; it is written after the next start");
+            tracing::warn!(
+                run = ended.run,
+                "too many runs wait for their dialogues; it is written after the next start"
+            );
             return;
         }
         waiting.ended.push_back(ended);

@@ -79,7 +79,9 @@ pub enum Error {
     Finished { id: String, status: &'static str, advice: &'static str },
     #[error("job {id} is {status}; only one that came to nothing is tried again")]
     NotOver { id: String, status: &'static str },
-    #[error("job {by} takes up {id} already and goes on; `chela jobs show {by}` tells how far it is, or cancel it first")]
+    #[error(
+        "job {by} takes up {id} already and goes on; `chela jobs show {by}` tells how far it is, or cancel it first"
+    )]
     TakenUp { id: String, by: String },
     #[error("the cursor is not one that this list gave; ask without it")]
     BadCursor,

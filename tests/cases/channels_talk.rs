@@ -138,7 +138,8 @@ fn a_question_is_shown_in_the_channel_of_its_session_whoever_began_its_run() {
     host.eventually("the session is there", || (chat.delivered() == ["heard"]).then_some(()));
     let say = |key: &str, text: &str| {
         let session = "agent:ruda:relay:channel:7";
-        host.call("chat.send", json!({ "sessionKey": session, "message": text, "idempotencyKey": key })).expect("taken");
+        host.call("chat.send", json!({ "sessionKey": session, "message": text, "idempotencyKey": key }))
+            .expect("taken");
         host.ended(key);
     };
     say("k1", "hello from the hub");
@@ -240,9 +241,7 @@ fn a_key_stands_for_one_message_to_one_place_over_restarts_too() {
     });
     host.channel_is("relay", "ready");
     host.channel_is("other", "ready");
-    let ask = |channel: &str, to: &str| {
-        json!({ "to": to, "channel": channel, "message": "a release", "idempotencyKey": "release-1" })
-    };
+    let ask = |channel: &str, to: &str| json!({ "to": to, "channel": channel, "message": "a release", "idempotencyKey": "release-1" });
     let first = host.call("send", ask("relay", "channel:7")).expect("taken");
     host.eventually("it is delivered", || (host.channel("relay")["delivered"] == 1).then_some(()));
     assert_eq!(host.call("send", ask("relay", "channel:7")).expect("the same"), first);

@@ -52,7 +52,10 @@ fn a_dialog_takes_a_second_try(host: &TestHost, tab: &Tab<'_>) {
     tab.fill("dialog textarea", "nobody needs it");
     host.done("seum", "task_block", json!({ "task_id": task, "reason": "somebody else was quicker" }));
     tab.click("dialog button.main");
-    tab.until("the conflict is said", "document.querySelector('dialog .said').innerText.includes('changed since you looked')");
+    tab.until(
+        "the conflict is said",
+        "document.querySelector('dialog .said').innerText.includes('changed since you looked')",
+    );
     tab.until("the form knows how it stands", "document.querySelector('dialog [name=seen]').value === 'blocked'");
     assert_eq!(tab.eval("document.querySelector('dialog textarea').value"), json!("nobody needs it"));
     tab.click("dialog button.main");

@@ -31,8 +31,12 @@ impl<'a> Person<'a> {
 
     /// What the page's script is answered.
     fn sends(&self, path: &str, form: &str) -> (u16, Value) {
-        let headers =
-            [("cookie", self.cookie.as_str()), ("origin", &self.own), ("accept-language", self.lang), ("chela-script", "1")];
+        let headers = [
+            ("cookie", self.cookie.as_str()),
+            ("origin", &self.own),
+            ("accept-language", self.lang),
+            ("chela-script", "1"),
+        ];
         let answer = asked(self.host, "POST", path, &headers, form);
         (answer.status, serde_json::from_slice(&answer.body).expect("JSON"))
     }
@@ -75,7 +79,8 @@ fn what_was_done_is_said_also_to_those_without_a_script() {
     let told = header(&done, "set-cookie");
     assert!(done.status == 303 && told.contains("Max-Age=5"), "{told}");
     let cookies = format!("{}; {}", person.cookie, told.split(';').next().expect("a pair"));
-    let page = text(&asked(&host, "GET", &header(&done, "location"), &[("cookie", &cookies), ("accept-language", "en")], ""));
+    let page =
+        text(&asked(&host, "GET", &header(&done, "location"), &[("cookie", &cookies), ("accept-language", "en")], ""));
     assert!(page.contains("data-kind=\"good\" role=\"status\">Done<"), "{page}");
     assert!(!person.sees(&format!("/tasks/{task}")).contains("role=\"status\">Done<"));
 }
@@ -88,8 +93,11 @@ fn an_approval_names_the_person() {
     let task = started["taskId"].as_str().expect("an id").to_owned();
     let (status, told) = person.sends(&format!("/tasks/{task}/move"), "move=approve&seen=pending_approval");
     assert_eq!(status, 200, "{told}");
-    let lines = host.task_text("eden", &task);
-    assert!(lines.contains("Approved by ") && lines.contains(" (a person)") && !lines.contains("Approved by eden"), "{lines}");
+    let lines = host.dir.task_text("eden", &task);
+    assert!(
+        lines.contains("Approved by ") && lines.contains(" (a person)") && !lines.contains("Approved by eden"),
+        "{lines}"
+    );
 }
 
 #[test]
@@ -157,9 +165,17 @@ fn a_long_message_says_that_it_is_cut_and_is_shown_whole() {
 fn threads_of_foreign_logs_are_told_apart_and_what_has_no_category_is_shown() {
     let now = 1_700_000_000_000;
     let sent = |nth: u64, to: &str, text: &str| {
-        event("a2a.send", now - 60_000 + nth, json!({ "workSessionId": "ws_1", "fromAgent": "ruda", "toAgent": to, "message": text, "eventRole": "conversation.main" }))
+        event(
+            "a2a.send",
+            now - 60_000 + nth,
+            json!({ "workSessionId": "ws_1", "fromAgent": "ruda", "toAgent": to, "message": text, "eventRole": "conversation.main" }),
+        )
     };
-    let lines = [sent(0, "eden", "qqq zzz of the one <@123>"), sent(1, "seum", "qqq zzz of the other"), sent(2, "eden", "[outcome] blocked: xyzzy came to nothing")];
+    let lines = [
+        sent(0, "eden", "qqq zzz of the one <@123>"),
+        sent(1, "seum", "qqq zzz of the other"),
+        sent(2, "eden", "[outcome] blocked: xyzzy came to nothing"),
+    ];
     let host = TestHost::start_in(with_log(&lines)).unwrap_or_else(|(error, _)| panic!("{error}"));
     let person = Person::of(&host, "ko");
     host.eventually("the log is read", || (host.get("/api/work-sessions/ws_1").0 == 200).then_some(()));
@@ -171,7 +187,8 @@ fn threads_of_foreign_logs_are_told_apart_and_what_has_no_category_is_shown() {
     assert!(one.contains("of the one") && !one.contains("of the other"), "{one}");
     assert!(talk("pair%3Aruda_seum").contains("of the other"));
     let found = person.sees("/conversations?category=all&q=xyzzy");
-    let passage = found.split("<blockquote").nth(1).and_then(|rest| rest.split("</blockquote>").next()).expect("a passage");
+    let passage =
+        found.split("<blockquote").nth(1).and_then(|rest| rest.split("</blockquote>").next()).expect("a passage");
     assert!(passage.contains("xyzzy came to nothing") && !passage.contains("[outcome]"), "{passage}");
     let lines = person.sees("/events");
     assert!(lines.contains("@구성원") && !lines.contains("&lt;@123&gt;"), "{lines}");
@@ -203,7 +220,10 @@ fn a_message_while_several_questions_are_open_is_answered_with_their_list() {
     let (status, told) = person.sends("/chat/send", "session=agent%3Aruda%3Amain&message=blue&key=one");
     let note = told["note"].as_str().unwrap_or_default();
     assert!(status == 200 && told["said"] == "보냈습니다", "{told}");
-    assert!(note.contains("열린 질문이 여럿") && note.contains("Which port?") && note.contains("Which name?"), "{told}");
+    assert!(
+        note.contains("열린 질문이 여럿") && note.contains("Which port?") && note.contains("Which name?"),
+        "{told}"
+    );
     let page = person.sees("/chat?agent=ruda");
     assert!(page.contains("열린 질문이 여럿") && page.contains("/questions#q-"), "{page}");
 }

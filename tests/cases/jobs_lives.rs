@@ -261,7 +261,8 @@ fn a_sub_agent_s_conversation_is_its_own() {
     let apart = spawn("ws_two");
     host.eventually("it is in the index", || {
         let (_, session) = host.get("/api/work-sessions/ws_two");
-        let known = |thread: &Value| thread["conversationId"] == apart && thread["participants"] == json!(["eden", "seum"]);
+        let known =
+            |thread: &Value| thread["conversationId"] == apart && thread["participants"] == json!(["eden", "seum"]);
         session["threads"].as_array().is_some_and(|threads| threads.iter().any(known)).then_some(())
     });
     assert_ne!(send("ws_two"), apart, "also where the index has nothing else");

@@ -1,9 +1,9 @@
 //! One question, several surfaces: whoever answers first, on one network, on another or over the API, closes it everywhere.
 
 use serde_json::{Value, json};
-use support::{TestHost, eventually};
 use support::slack::{self, Slack};
 use support::telegram::{self, Telegram};
+use support::{TestHost, eventually};
 
 const SCRIPT: &str = r#"{ rules: [
     { agent: "ruda", when: "the answer of a person", steps: [{ say: "so it is" }] },

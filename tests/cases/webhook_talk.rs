@@ -188,8 +188,19 @@ fn a_command_may_name_an_agent_and_is_answered_in_the_deployments_language() {
             assert!(said["text"].as_str().is_some_and(|said| said.starts_with(expected)), "{command}: {said}");
         }
     };
-    check("en", ["ruda has no open task.", "- OAuth 로그인 구현 (", "There is no agent nobody; there are: ruda, ", "No question"]);
-    check("ko", ["ruda: 열린 작업이 없습니다.", "- OAuth 로그인 구현 (", "nobody 에이전트는 없습니다.", "여기에는 열린 질문이"]);
+    check(
+        "en",
+        [
+            "ruda has no open task.",
+            "- OAuth 로그인 구현 (",
+            "There is no agent nobody; there are: ruda, ",
+            "No question",
+        ],
+    );
+    check(
+        "ko",
+        ["ruda: 열린 작업이 없습니다.", "- OAuth 로그인 구현 (", "nobody 에이전트는 없습니다.", "여기에는 열린 질문이"],
+    );
 }
 
 #[test]

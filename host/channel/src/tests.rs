@@ -117,7 +117,10 @@ fn other_rates_count_from_when_they_are_given() {
     assert_eq!(frames(&driven.answer(vec![send()])), 1);
     driven.told(text(1, "more"));
     let effects = driven.answer(vec![send()]);
-    assert!(matches!(effects.as_slice(), [Effect::Invalid { said }] if said.contains("more than 1 frames")), "{effects:?}");
+    assert!(
+        matches!(effects.as_slice(), [Effect::Invalid { said }] if said.contains("more than 1 frames")),
+        "{effects:?}"
+    );
     // The same again changes nothing; others are in force at once.
     driven.adapter.allow(Rates { frames: 1, ..RATES }, driven.now);
     assert!(matches!(driven.answer(vec![send()]).as_slice(), [Effect::Invalid { .. }]));

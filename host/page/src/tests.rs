@@ -170,9 +170,42 @@ fn pages_to_look_at() {
 
 /// Words that records have and people do not say.
 const OF_MACHINES: [&str; 36] = [
-    "input", "dependency", "external", "error", "limit", "other", "requested", "escalated", "none", "send", "wait", "pingpong", "announce",
-    "waiting", "stored", "delivered", "answered", "failed", "self-driving", "event-based", "polling", "backlog", "zombie", "unblock", "sent",
-    "skip", "backoff", "stopped", "pending", "in_progress", "blocked", "completed", "cancelled", "active", "RUNNING", "[outcome]",
+    "input",
+    "dependency",
+    "external",
+    "error",
+    "limit",
+    "other",
+    "requested",
+    "escalated",
+    "none",
+    "send",
+    "wait",
+    "pingpong",
+    "announce",
+    "waiting",
+    "stored",
+    "delivered",
+    "answered",
+    "failed",
+    "self-driving",
+    "event-based",
+    "polling",
+    "backlog",
+    "zombie",
+    "unblock",
+    "sent",
+    "skip",
+    "backoff",
+    "stopped",
+    "pending",
+    "in_progress",
+    "blocked",
+    "completed",
+    "cancelled",
+    "active",
+    "RUNNING",
+    "[outcome]",
 ];
 
 /// What a page says to people: no marks, no code.
@@ -211,13 +244,17 @@ fn a_korean_page_has_no_words_of_machines() {
             assert_no_word_of_machines("task", &task(&shell, &view, &TaskTab::Details, None).whole(&shell));
         }
     }
-    for (layer, action) in [("event-based", "skip"), ("polling", "backoff"), ("backlog", "failed"), ("zombie", "stopped")] {
+    for (layer, action) in
+        [("event-based", "skip"), ("polling", "backoff"), ("backlog", "failed"), ("zombie", "stopped")]
+    {
         let mut view = fixtures::agent_of("배포");
         (view.kept.next, view.kept.last) = (Some((layer.into(), 1)), Some((action.into(), "이유".into(), 1)));
         assert_no_word_of_machines("agent", &agent(&shell, &view).whole(&shell));
     }
     let words = shell.words();
-    for (word, shown) in [("send", words.job_phase("send")), ("wait", words.job_phase("wait")), ("stored", words.turn_state("stored"))] {
+    for (word, shown) in
+        [("send", words.job_phase("send")), ("wait", words.job_phase("wait")), ("stored", words.turn_state("stored"))]
+    {
         assert_ne!(word, shown);
     }
 }
@@ -275,7 +312,8 @@ fn a_tool_that_failed_is_named_and_a_text_says_that_it_is_cut() {
 #[test]
 fn what_comes_first_is_named_by_its_title() {
     let shell = shell(Lang::En, "/tasks/task_1");
-    let about = task(&shell, &fixtures::task_of("Lay the <@42> cable"), &TaskTab::Details, None).some(&shell, &["about"]);
+    let about =
+        task(&shell, &fixtures::task_of("Lay the <@42> cable"), &TaskTab::Details, None).some(&shell, &["about"]);
     assert!(about.contains("/tasks/task_0\" dir=\"auto\">Lay the @Eden cable<"), "{about}");
     assert!(!about.contains(">task_00<"), "{about}");
 }

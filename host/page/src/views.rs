@@ -235,8 +235,17 @@ pub struct Blocker {
 pub enum TaskTab {
     Details,
     /// `older` is where those before begin, `later` whether these are not the newest.
-    Conversation { turns: Vec<Bubble>, total: usize, older: Option<String>, later: bool },
-    Events { events: Indexed<Vec<EventRow>>, next: Option<String>, later: bool },
+    Conversation {
+        turns: Vec<Bubble>,
+        total: usize,
+        older: Option<String>,
+        later: bool,
+    },
+    Events {
+        events: Indexed<Vec<EventRow>>,
+        next: Option<String>,
+        later: bool,
+    },
     Why(Indexed<Why>),
 }
 

@@ -99,9 +99,8 @@ impl Lately {
     /// The next that are to be forgotten: too old, or too many.
     fn over(&self, now: Timestamp) -> Vec<String> {
         let past_max = (self.in_order.len() + 1).saturating_sub(SENT_MAX);
-        let is_over = |(nth, id): &(usize, &String)| {
-            *nth < past_max || self.by_id.get(*id).is_none_or(|sent| is_old(sent, now))
-        };
+        let is_over =
+            |(nth, id): &(usize, &String)| *nth < past_max || self.by_id.get(*id).is_none_or(|sent| is_old(sent, now));
         let over = self.in_order.iter().enumerate().take(SWEPT_AT_ONCE).take_while(is_over);
         over.map(|(_, id)| id.clone()).collect()
     }
@@ -201,7 +200,10 @@ mod tests {
         let refused = known.again("chat", "channel:8").expect_err("another place");
         assert!(refused.is_callers());
         let said = refused.to_string();
-        assert!(said.contains("\"new\"") && said.contains("chat channel:7") && said.contains("chat channel:8"), "{said}");
+        assert!(
+            said.contains("\"new\"") && said.contains("chat channel:7") && said.contains("chat channel:8"),
+            "{said}"
+        );
         assert_eq!(lately.get(&id_of("old"), NOW), None);
         assert_eq!(lately.over(NOW), [id_of("old")]);
     }

@@ -208,7 +208,8 @@ mod tests {
             read(temp.path(), "task_1").expect("read").iter().map(|turn| turn["runId"].clone()).collect();
         assert_eq!(runs, ["a", "a", "b"]);
         // A crash in the middle of a run: it is written again as a whole.
-        let long = |run: &str, n: u64| json!({ "runId": run, "taskId": "task_1", "n": n, "content": "y".repeat(30_000) });
+        let long =
+            |run: &str, n: u64| json!({ "runId": run, "taskId": "task_1", "n": n, "content": "y".repeat(30_000) });
         append(temp.path(), "task_1", "c", &[long("c", 0), long("c", 1)]).expect("written");
         append(temp.path(), "task_1", "c", &[long("c", 0), long("c", 1), long("c", 2)]).expect("written again");
         append(temp.path(), "task_1", "c", &[long("c", 0), long("c", 1), long("c", 2)]).expect("there already");

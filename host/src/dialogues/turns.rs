@@ -182,7 +182,8 @@ mod tests {
         let second = page(ordered.clone(), first.next.as_deref(), 2).expect("a page");
         assert_eq!((second.turns[0]["content"].as_str(), second.next), (Some("use 8080"), None));
         let newest = last_page(ordered.clone(), None, 2).expect("a page");
-        let said = |page: &Page| page.turns.iter().filter_map(|turn| turn["content"].as_str()).collect::<Vec<_>>().join(", ");
+        let said =
+            |page: &Page| page.turns.iter().filter_map(|turn| turn["content"].as_str()).collect::<Vec<_>>().join(", ");
         assert_eq!((said(&newest).as_str(), newest.total), ("which port?, use 8080", 3));
         let before = last_page(ordered.clone(), newest.next.as_deref(), 2).expect("a page");
         assert_eq!((said(&before).as_str(), before.next), ("build it", None));

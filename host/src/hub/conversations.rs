@@ -30,7 +30,15 @@ impl Handle {
             Err(Error::Indexing { percent }) => {
                 let categories = categories(config, &Value::Null);
                 let sessions = Indexed::Indexing(percent);
-                return Ok(Conversations { filter, categories, uncategorised: 0, all: 0, agents, sessions, next: None });
+                return Ok(Conversations {
+                    filter,
+                    categories,
+                    uncategorised: 0,
+                    all: 0,
+                    agents,
+                    sessions,
+                    next: None,
+                });
             }
             counts => counts?,
         };
@@ -170,7 +178,8 @@ impl Handle {
 
     /// The text that begins like this, among the rows of a run; none where they are gone, or say something else.
     async fn whole(&self, place: &Value, beginning: &str) -> Result<Option<String>, Error> {
-        let (key, run) = (place["sessionKey"].as_str().unwrap_or_default(), place["runId"].as_str().unwrap_or_default());
+        let (key, run) =
+            (place["sessionKey"].as_str().unwrap_or_default(), place["runId"].as_str().unwrap_or_default());
         let Ok(key) = SessionKey::parse(key) else { return Ok(None) };
         let Some(session) = self.0.sessions.get(&key) else { return Ok(None) };
         let rows = self.0.sessions.rows_of_run(&key, &session.id, run).await?;
@@ -301,7 +310,10 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_text_is_that_which_begins_like_it() {
-        assert_eq!(begins_like("[from ruda] Build it, and then more", "Build it, "), Some("Build it, and then more".into()));
+        assert_eq!(
+            begins_like("[from ruda] Build it, and then more", "Build it, "),
+            Some("Build it, and then more".into())
+        );
         assert_eq!(begins_like("something else", "Build it"), None);
         assert_eq!(begins_like("anything", "  "), None);
     }
@@ -314,7 +326,8 @@ mod tests {
 
     #[test]
     fn what_has_no_category_is_asked_for_as_such() {
-        let query = |category: &str| query_of(&SessionsFilter { category: Some(category.into()), ..SessionsFilter::default() });
+        let query =
+            |category: &str| query_of(&SessionsFilter { category: Some(category.into()), ..SessionsFilter::default() });
         assert_eq!(query(UNCATEGORISED).categories, [""]);
         assert_eq!(query("infra_ops").categories, ["infra_ops"]);
         assert!(query("all").categories.is_empty());

@@ -181,11 +181,8 @@ fn spread_of(config: &Config, all: (u64, u64), counted: impl Fn(&str) -> (u64, u
         share: share(sessions, all),
         share_before: share(before, all_before),
     };
-    let none = row(
-        Lang::Ko.words().uncategorised,
-        Lang::En.words().uncategorised,
-        (all_before - known.0, all - known.1),
-    );
+    let none =
+        row(Lang::Ko.words().uncategorised, Lang::En.words().uncategorised, (all_before - known.0, all - known.1));
     let rows = config.categories.iter().zip(counts).map(|(category, count)| row(&category.ko, &category.en, count));
     let mut rows: Vec<Spread> = rows.chain([none]).filter(|row| row.sessions > 0 || row.share_before > 0).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.sessions));

@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::words::{fill, joined};
 use super::{BUBBLES, COLUMN_CARDS, Error, Handle, SINGLE_CARDS, face, faces};
 use crate::config::Config;
-use crate::{dialogues, humans};
 use crate::monitor::{EventsQuery, seq_of_cursor};
 use crate::tasks::View;
+use crate::{dialogues, humans};
 
 const PROGRESS_LINES: usize = 60;
 const EVENTS: usize = 50;

@@ -81,7 +81,12 @@ pub(super) enum Next {
 
 impl Follower {
     pub(super) fn new(catalogue: Catalogue, marks: Vec<Mark>) -> Self {
-        Self { catalogue, marks: marks.into_iter().map(|mark| (mark.number, mark)).collect(), current: None, total: None }
+        Self {
+            catalogue,
+            marks: marks.into_iter().map(|mark| (mark.number, mark)).collect(),
+            current: None,
+            total: None,
+        }
     }
 
     /// Whether the segments that were read are still the ones that lie there. Those that were removed from the beginning are given back.

@@ -456,7 +456,8 @@ impl Handle {
                 let state = self.0.state();
                 let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
                 let some = state.sessions.range((from, Bound::Unbounded)).take(LOOKED_AT_ONCE);
-                some.map(|(key, session)| (key.clone(), is_idle(key, session) && !state.lanes.contains_key(key))).collect()
+                some.map(|(key, session)| (key.clone(), is_idle(key, session) && !state.lanes.contains_key(key)))
+                    .collect()
             };
             let Some((last, _)) = piece.last() else { return Ok(archived) };
             after = Some(last.clone());

@@ -225,7 +225,10 @@ impl Thread {
         if self.ended.len() < ENDED_MAX {
             self.ended.push(ended);
         } else {
-            tracing::warn!(run = ended.0.accepted.id, "too many runs wait for their transcripts; its rows are looked at by the next start");
+            tracing::warn!(
+                run = ended.0.accepted.id,
+                "too many runs wait for their transcripts; its rows are looked at by the next start"
+            );
         }
     }
 

@@ -277,7 +277,10 @@ mod tests {
         again.append("task_a", &document("task_a", "another"), NOW).expect("archived");
         let month = text_of(temp.path(), "2023-11.md");
         assert_eq!(month.matches("# Task: task_a\n").count(), 2, "{month}");
-        assert_eq!(again.find("task_a").map(|found| found.to_string()), Some(document("task_a", "another").to_string()));
+        assert_eq!(
+            again.find("task_a").map(|found| found.to_string()),
+            Some(document("task_a", "another").to_string())
+        );
         assert_eq!(again.find("task_b").map(|found| found.to_string()), Some(document("task_b", "two").to_string()));
         assert!(again.find("task_c").is_none());
     }

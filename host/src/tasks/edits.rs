@@ -11,10 +11,10 @@ use chela_storage::{Draft, Mode};
 use chela_taskfile::{Document, Outcome, Status, Task, distance, merge};
 use serde_json::json;
 
+use super::Error;
 use super::file::{Read, contents, may_write};
 use super::machine::facts;
 use super::store::{Held, Place, Put, ROUNDS_MAX, Store, held_of};
-use super::Error;
 use crate::event::{Event, Kind};
 
 /// A file that is written in place counts as written when it has stood still for so long.

@@ -15,13 +15,13 @@ use chela_taskfile::{Document, Status, Task};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
+use super::archive::Archive;
 use super::edits::Late;
 use super::file::{FILE_BYTES_MAX, Read, id_of_name, inode_of, may_write, read_file};
 use super::machine::{Board, Changed, Decided, Op, active_of};
+use super::milestones;
 use super::record::{self, Version, Versions};
 use super::{Error, View};
-use super::archive::Archive;
-use super::milestones;
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::event::Event;

@@ -21,7 +21,8 @@ pub fn month_file(month: &str, part: u32) -> String {
 /// The month that a file is of, and its place in it; none for what is no such file.
 pub fn month_of(name: &str) -> Option<(&str, u32)> {
     let stem = name.strip_suffix(".md")?;
-    let part = stem.rsplit_once('.').and_then(|(month, part)| Some((month, part.parse().ok().filter(|part| *part > 1)?)));
+    let part =
+        stem.rsplit_once('.').and_then(|(month, part)| Some((month, part.parse().ok().filter(|part| *part > 1)?)));
     Some(part.unwrap_or((stem, 1)))
 }
 

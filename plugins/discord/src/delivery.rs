@@ -182,7 +182,8 @@ impl Machine {
     /// A private reply that its interaction does not take any more goes to the person, never to the channel.
     fn keep_private(&mut self, at: usize, now_ms: u64) {
         let delivery = &self.state.deliveries[at];
-        let may_be_seen = delivery.edits.is_empty() && delivery.peer.is_none() && delivery.sent.len() < delivery.parts.len();
+        let may_be_seen =
+            delivery.edits.is_empty() && delivery.peer.is_none() && delivery.sent.len() < delivery.parts.len();
         let Some(id) = delivery.reply_to.filter(|_| may_be_seen) else { return };
         let Some(sender) = self.private(id).map(|pending| pending.sender) else { return };
         if self.pending(id, now_ms).is_some() && self.state.me.is_some() {

@@ -96,7 +96,11 @@ mod tests {
         assert_eq!(found(&aged, 4, 2), ["a0", "a2"], "a piece");
         assert_eq!(found(&aged, 4, 9), ["a0", "a2", "a3"]);
         ["a0", "a2", "a3"].iter().for_each(|name| assert!(aged.remove(name)));
-        assert_eq!(found(&aged, 4, 9), ["a4", "a5", "a6", "a7", "b3", "b4", "b5", "b6"], "seven of a and of c, three may stay");
+        assert_eq!(
+            found(&aged, 4, 9),
+            ["a4", "a5", "a6", "a7", "b3", "b4", "b5", "b6"],
+            "seven of a and of c, three may stay"
+        );
         // The same name again is newer.
         aged.insert("a4", Timestamp(200), "b", ());
         assert_eq!((found(&aged, 5, 9).len(), aged.get("a4").map(|(group, ())| *group)), (8, Some("b")));

@@ -184,7 +184,8 @@ pub(super) async fn send(State(context): State<Context>, request: Request) -> Re
 
 /// Which questions a message has not answered, since there are several; empty where it is clear what it was.
 fn open_note(words: &Words, open: &[Value]) -> String {
-    let lines: Vec<String> = open.iter().filter_map(|one| Some(format!("• {}", title_of(one["question"].as_str()?)))).collect();
+    let lines: Vec<String> =
+        open.iter().filter_map(|one| Some(format!("• {}", title_of(one["question"].as_str()?)))).collect();
     if lines.is_empty() { String::new() } else { format!("{}\n{}", words.several_open, lines.join("\n")) }
 }
 

@@ -129,9 +129,8 @@ fn ids(tx: &Transaction<'_>, end: i64, after: &[u8]) -> Db<Option<Vec<u8>>> {
 }
 
 fn subjects(tx: &Transaction<'_>, end: i64, after: (i64, i64)) -> Db<Option<(i64, i64)>> {
-    let mut find = tx.prepare_cached(
-        "SELECT word, seq FROM subjects WHERE (word, seq) > (?, ?) ORDER BY word, seq LIMIT ?",
-    )?;
+    let mut find =
+        tx.prepare_cached("SELECT word, seq FROM subjects WHERE (word, seq) > (?, ?) ORDER BY word, seq LIMIT ?")?;
     let rows: Vec<(i64, i64)> =
         rows_of(find.query_map([after.0, after.1, ROWS], |row| Ok((row.get(0)?, row.get(1)?)))?)?;
     let mut remove = tx.prepare_cached("DELETE FROM subjects WHERE word = ? AND seq = ?")?;
@@ -276,7 +275,8 @@ mod tests {
         let expected = index_of(&temp.path().join("expected"), &[4]);
         let mut index = index_of(&temp.path().join("index"), &[1, 2, 3, 4]);
         let pages = |index: &Index| {
-            let number = |name: &str| index.db.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).expect("a number");
+            let number =
+                |name: &str| index.db.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).expect("a number");
             (number("page_count"), number("freelist_count"))
         };
         let (before, _) = pages(&index);
@@ -295,7 +295,8 @@ mod tests {
         // It goes on as if nothing had been.
         let lines = lines_of(5);
         let line = Line::parse(lines[0].1.as_bytes()).expect("an event");
-        let entry = Entry { seq: lines[0].0, bytes: lines[0].1.as_bytes(), line, role: Role::Conversation, how: How::Given };
+        let entry =
+            Entry { seq: lines[0].0, bytes: lines[0].1.as_bytes(), line, role: Role::Conversation, how: How::Given };
         assert_eq!(index.add(&[entry], &[], 0, &Overrides::default(), NOW).expect("added"), [0]);
     }
 }

@@ -60,7 +60,8 @@ impl Service {
         }
         tracing::info!(classifier = by, "roles of events are others now; an index is made with them");
         let index = Index::make(&beside(&self.shared.path))?;
-        let next = Box::new(State { beside: true, ..State::new(index, self.whole_log()?, false, self.clock.elapsed()) });
+        let next =
+            Box::new(State { beside: true, ..State::new(index, self.whole_log()?, false, self.clock.elapsed()) });
         self.shared.set_renewal(Some(0));
         state.renewal = Renewal::Making { by, next };
         Ok(Step::Busy)
