@@ -140,7 +140,7 @@ async fn changed_milestone(context: &Context, id: &str, sent: &Sent) -> Result<(
             let mut args = json!({ "milestone_id": id, "title": title });
             // A field of days shows the day alone of what another system wrote with its hour.
             let due = sent.form.written("due");
-            let is_as_shown = now.due.as_deref().and_then(|due| due.get(..10)) == Some(&due);
+            let is_as_shown = now.due.as_deref().and_then(|due| due.get(..10)) == Some(due.as_str());
             if sent.form.has("due") && !is_as_shown {
                 args["due_date"] = json!(due);
             }

@@ -13,7 +13,7 @@ use crate::edge::params::{Named, bad};
 use crate::edge::table::{Caller, change};
 use crate::edge::{Context, ErrorShape, Refusal, body, plugins};
 use crate::hub::{self, Trial, TryOn};
-use crate::plugins::From;
+use crate::plugins::{From, SlotName};
 use crate::policy::World;
 
 pub(super) async fn typed(State(context): State<Context>, Named(slot): Named<String>, request: Request) -> Response {
@@ -43,7 +43,7 @@ async fn tried_typed(context: &Context, slot: &str, sent: &Sent) -> Result<Strin
     }
     let config = hub::config_of(&written).map_err(|said| bad(what, said))?;
     let (source, mut trial) = match what {
-        "rules" => ("builtin:rules".into(), Trial { rules: Some(written.clone()), ..Trial::default() }),
+        "rules" => ("builtin:rules".to_owned(), Trial { rules: Some(written.clone()), ..Trial::default() }),
         _ => (sent.form.written("source"), Trial { config: Some(written.clone()), ..Trial::default() }),
     };
     trial.text = text;
@@ -86,7 +86,7 @@ async fn tried(
     on: TryOn,
     trial: Trial,
 ) -> Result<String, Refusal> {
-    let classifies = slot.parse().is_ok_and(|slot: crate::plugins::SlotName| slot.world() == World::Classifier);
+    let classifies = slot.parse::<SlotName>().is_ok_and(|slot| slot.world() == World::Classifier);
     if !classifies {
         return Err(bad("slot", "only a classifier is tried".into()));
     }
