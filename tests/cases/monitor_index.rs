@@ -304,3 +304,25 @@ fn a_log_whose_end_was_lost_and_grew_again_is_read_anew() {
 fn text_lines(host: &TestHost, kind: &str) -> usize {
     host.dir.event_types().iter().filter(|known| *known == kind).count()
 }
+
+#[test]
+fn what_a_removed_file_of_the_log_said_leaves_the_index_while_the_gateway_runs() {
+    let line = |n: u64, session: &str| {
+        let data = json!({ "workSessionId": session, "conversationId": format!("c_{session}"), "fromAgent": "eden", "toAgent": "seum",
+            "message": format!("메시지 {n}"), "eventRole": "conversation.main" });
+        event("a2a.send", NOW - 1_000_000 + n, data).to_string()
+    };
+    let dir = with_log(&[]);
+    let closed = |number: u64| dir.state.logs().join(format!("coordination-events.2023-11.{number}.ndjson"));
+    for (number, session) in [(1, "ws_old"), (2, "ws_new")] {
+        let lines: String = (0..50).map(|n| format!("{}\n", line(number * 100 + n, session))).collect();
+        fs::write(closed(number), lines).expect("written");
+    }
+    let (first, host) = (closed(1), start(dir));
+    let status = |session: &str| host.get(&format!("/api/work-sessions/{session}")).0;
+    assert_eq!((status("ws_old"), status("ws_new")), (200, 200));
+    fs::remove_file(first).expect("removed, as the gateway does itself once a day");
+    host.clock.advance(Duration::from_secs(2 * 3_600));
+    host.eventually("it is forgotten", || (status("ws_old") == 404).then_some(()));
+    assert_eq!(status("ws_new"), 200);
+}

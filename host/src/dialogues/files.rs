@@ -61,7 +61,7 @@ pub(super) fn append(dir: &Path, task: &str, run: &str, turns: &[Value]) -> io::
     let path = path_of(dir, task);
     let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path)?;
     let (from, there) = end_of_run(&file, run)?;
-    if there == turns.len() {
+    if there >= turns.len() {
         return Ok(());
     }
     // A part of it, or a line that a crash has cut off.

@@ -415,6 +415,8 @@ mod tests {
         let marks: Vec<Mark> = first.marks.values().cloned().collect();
         fs::remove_file(segment(1)).expect("removed");
         assert_eq!(follower(dir.path(), marks.clone()).check().expect("readable"), Some(vec![1]));
+        assert_eq!(first.removed().expect("readable"), Some(1), "whoever reads on notices as well");
+        assert_eq!(first.removed().expect("readable"), None, "once");
         fs::write(segment(3), "another thing\n").expect("replaced");
         assert_eq!(follower(dir.path(), marks.clone()).check().expect("readable"), None);
         fs::write(segment(3), "line of 3\n").expect("as it was");

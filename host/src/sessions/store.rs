@@ -505,7 +505,9 @@ impl Handle {
             }
             self.0.commit(transaction).await?;
             let mut state = self.0.state();
-            part.iter().for_each(|run| drop(state.past.remove(run)));
+            for run in &part {
+                state.past.remove(run);
+            }
         }
     }
 

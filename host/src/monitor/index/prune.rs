@@ -158,9 +158,12 @@ fn work_sessions(tx: &Transaction<'_>, end: i64, after: i64) -> Db<Option<i64>> 
     Ok(rows.last().map(|(id, ..)| *id))
 }
 
+/// Tasks of which no event is left, or no session.
 fn tasks(tx: &Transaction<'_>, after: &str) -> Db<Option<String>> {
     let mut find = tx.prepare_cached(
-        "SELECT task, EXISTS (SELECT 1 FROM sessions WHERE id = tasks.session) FROM tasks WHERE task > ? ORDER BY task LIMIT ?",
+        "SELECT task, EXISTS (SELECT 1 FROM sessions WHERE id = tasks.session)
+         AND EXISTS (SELECT 1 FROM subjects JOIN words ON words.id = subjects.word WHERE words.word = 'task:' || task)
+         FROM tasks WHERE task > ? ORDER BY task LIMIT ?",
     )?;
     let rows: Vec<(String, bool)> =
         rows_of(find.query_map(params![after, ROWS], |row| Ok((row.get(0)?, row.get(1)?)))?)?;
