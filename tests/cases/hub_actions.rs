@@ -128,7 +128,7 @@ fn a_task_is_picked_and_cancelled(site: &Site<'_>, tab: &Tab<'_>) {
     tab.click("dialog button.main");
     tab.until("it is over", "document.querySelector('#head .badge')?.innerText.includes('Cancelled')");
     shows(tab, "nobody wants it");
-    tab.eval("history.back()");
+    tab.eval("void setTimeout(() => history.back())");
     tab.until("back leads to no dialog", "!document.querySelector('dialog[open]')");
 }
 

@@ -7,6 +7,7 @@ use support::pages::{Site, assert_marked, lacks, look_at, shows, upload};
 use support::{Binary, TestDir, eventually, guest, have, path_of};
 
 const SCRIPT: &str = r#"{ rules: [
+    { when: "[NOTIFICATION]", steps: [{ say: "noted" }] },
     { when: "agent-to-agent turn", steps: [{ say: "REPLY_SKIP" }] },
     { agent: "ruda", when: "stuck on the port", steps: [{ say: "[NEED_HUMAN: Which port?]" }] },
     { agent: "ruda", when: "hand it out", steps: [
