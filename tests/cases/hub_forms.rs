@@ -26,6 +26,7 @@ fn what_is_written_stays_in_its_place_and_is_sent_on_the_second_try() {
     tab.reads("en");
     tab.open(&host.app().hub_link().expect("a link"));
     drafts_stay_in_their_places(&host, &tab);
+    whoever_types_on_while_it_is_sent_keeps_that(&host, &tab);
     a_dialog_takes_a_second_try(&host, &tab);
 }
 
@@ -44,6 +45,17 @@ fn drafts_stay_in_their_places(host: &TestHost, tab: &Tab<'_>) {
     assert_eq!(value("dialog textarea"), json!(""), "a block is no cancellation");
     open(host, tab, &format!("/tasks/{task}?dialog=block"));
     assert_eq!(value("dialog textarea"), json!("the reason of a block"));
+}
+
+fn whoever_types_on_while_it_is_sent_keeps_that(host: &TestHost, tab: &Tab<'_>) {
+    open(host, tab, "/chat?agent=seum");
+    tab.eval(
+        "(() => { const field = document.querySelector('#message'); field.value = 'the first'; field.form.requestSubmit();
+         field.value = 'the second'; field.dispatchEvent(new Event('input', { bubbles: true })); })()",
+    );
+    tab.until("it is sent", "document.querySelector('#told')?.hidden === false");
+    assert_eq!(tab.eval("document.querySelector('#message').value"), json!("the second"));
+    tab.fill("#message", "");
 }
 
 fn a_dialog_takes_a_second_try(host: &TestHost, tab: &Tab<'_>) {

@@ -216,7 +216,7 @@ fn rules(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
     tab.fill("#rules-text", RULES);
     tab.click("form:has(#rules-text) button");
     eventually("the file is there", || std::fs::read_to_string(dir.state.rules()).ok().filter(|text| text == RULES));
-    tab.until("the page says that it was taken", "document.querySelector('#rules .said').innerText === ''");
+    tab.until("the page says that it was taken", "document.querySelector('#told')?.hidden === false");
     // Somebody else writes meanwhile: what would be lost is said.
     std::fs::write(dir.state.rules(), "{}").expect("written");
     tab.eval("document.querySelector('#rules').dataset.live = ''");

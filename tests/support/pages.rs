@@ -43,8 +43,15 @@ impl<'a> Site<'a> {
     }
 
     pub fn open(&self, tab: &Tab<'_>, path: &str) {
-        tab.open(&self.address(path));
-        tab.until("the page is live", "!document.getElementById('live').hidden");
+        let opened = || {
+            tab.open(&self.address(path));
+            tab.until("the page is live", "document.getElementById('live')?.hidden === false");
+        };
+        opened();
+        // A form that was sent just before may have led elsewhere meanwhile.
+        if tab.eval("location.pathname") != json!(path.split('?').next().unwrap_or_default()) {
+            opened();
+        }
         tab.eval("window.mark = 1");
     }
 

@@ -242,6 +242,8 @@
   // A file goes as it is, with its name beside it.
   const fileOf = (form) => form.querySelector("input[type=file]")?.files?.[0];
   const post = async (form, url, values) => {
+    const fields = all("input:not([type=hidden]):not([type=file]), textarea", form);
+    const sent = new Map(fields.map((field) => [field, field.value]));
     say(form, "");
     let answer;
     try {
@@ -257,8 +259,11 @@
     if (!answer.ok) { say(form, told.error?.message || body.dataset.unsent); tags.clear(); markStale(null); return; }
     dropDrafts(form);
     // What was changed is what is there now; what was new leaves an empty field.
-    for (const field of all("input:not([type=hidden]), textarea", form)) if (field.defaultValue) field.defaultValue = field.value;
+    // Whoever went on typing meanwhile keeps that.
+    const typed = fields.filter((field) => field.value !== sent.get(field)).map((field) => [field, field.value]);
+    for (const field of fields) if (field.defaultValue) field.defaultValue = sent.get(field);
     form.reset();
+    for (const [field, value] of typed) { field.value = value; saveDraft(field); }
     for (const field of all("[data-fresh]", form)) field.value = crypto.randomUUID?.() || Date.now() + "-" + Math.random();
     const said = told.said || body.dataset.saved;
     const here = location.pathname + location.search;

@@ -57,7 +57,7 @@ impl Actor {
                 let (clock, place) = (self.shared.options.clock.clone(), self.called_in);
                 let begin = || Begin::new("channel commit", traces::Kind::Internal).within(place);
                 let committed = traces::traced(&clock, begin, self.commit(commit), |committed, _| {
-                    committed.as_ref().map(|()| ()).map_err(|failure| failure.kind().to_owned())
+                    committed.as_ref().map_or_else(|failure| Err(failure.kind().to_owned()), |()| Ok(()))
                 });
                 if let Err(failure) = committed.await {
                     self.failed(failure).await;

@@ -484,7 +484,8 @@ pub(super) fn emit(shared: &Shared, event: impl Into<Written>) -> bool {
 
 /// False if the bus did not take all of them.
 fn emit_all(shared: &Shared, events: Vec<Written>) -> bool {
-    events.into_iter().fold(true, |whole, event| emit(shared, event) && whole)
+    let refused = events.into_iter().filter_map(|event| (!emit(shared, event)).then_some(())).count();
+    refused == 0
 }
 
 /// Everything that a step writes beside its messages.
