@@ -142,6 +142,8 @@ async fn look_at_all(shared: &Shared) -> bool {
         match shared.options.sessions.progress(&run).await {
             Ok(Some(Progress::Ended(ended))) => over.push((run, ended)),
             Ok(Some(_)) => {}
+            // An answer that is on its way to whoever asked has no run yet.
+            Ok(None) if unasked::is_to_come(shared, &run) => waits = true,
             // Its result is not kept any more.
             Ok(None) => give_up(shared, &run).await,
             Err(error) => {

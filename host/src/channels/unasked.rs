@@ -1,7 +1,10 @@
 //! Runs in the session of a place that no message from there began: what people there are to hear of them all the same. That is what an agent
 //! says to the result of a sub-agent, and whatever it asks of people.
 
+use std::sync::Arc;
+
 use chela_flow::{Kind, Place};
+use chela_question::{Phase, Question};
 
 use super::Shared;
 use super::replies::{is_known, target_of};
@@ -62,7 +65,16 @@ fn is_direct_to(place: &Place, session: &SessionKey) -> bool {
 fn may_ask(shared: &Shared, session: &SessionKey, run: &str) -> bool {
     let settings = shared.options.settings.current();
     let agent = settings.config.agents.list.iter().find(|agent| agent.id == session.agent);
-    let question = run.rsplit_once(":answer-").map(|(question, _)| question);
-    let is_answer = question.is_some_and(|question| shared.options.humans.get(question).is_ok());
-    agent.is_some_and(|agent| agent.role == AgentRole::Orchestrator) && !is_answer
+    agent.is_some_and(|agent| agent.role == AgentRole::Orchestrator) && answered_by(shared, run).is_none()
+}
+
+/// Whether a run is to begin with an answer that has not reached its session yet.
+pub(super) fn is_to_come(shared: &Shared, run: &str) -> bool {
+    answered_by(shared, run).is_some_and(|question| question.phase == Phase::Resuming)
+}
+
+/// The question whose answer a run begins with.
+fn answered_by(shared: &Shared, run: &str) -> Option<Arc<Question>> {
+    let (question, _) = run.rsplit_once(":answer-")?;
+    shared.options.humans.get(question).ok()
 }
