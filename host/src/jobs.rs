@@ -9,6 +9,7 @@ mod house;
 mod import;
 mod kept;
 mod list;
+mod next;
 mod remembered;
 mod store;
 
