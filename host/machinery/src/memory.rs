@@ -1,5 +1,5 @@
 //! Where memory comes from. Work begins on one thread and ends on another (a request, the journal, the log), which the C library's allocator
-//! settles with a lock for all: sixteen callers spent a third of their time there. It also kept what was freed, for the next time.
+//! settles with a lock for all. It also kept what was freed, for the next time.
 
 use mimalloc::MiMalloc;
 

@@ -483,8 +483,11 @@ pub(super) fn emit(shared: &Shared, event: impl Into<Written>) -> bool {
 
 /// False if the bus did not take all of them.
 fn emit_all(shared: &Shared, events: Vec<Written>) -> bool {
-    let refused = events.into_iter().filter_map(|event| (!emit(shared, event)).then_some(())).count();
-    refused == 0
+    let mut whole = true;
+    for event in events {
+        whole &= emit(shared, event);
+    }
+    whole
 }
 
 /// Everything that a step writes beside its messages.
