@@ -16,6 +16,8 @@ pub(super) struct Brief {
     pub(super) from: String,
     pub(super) to: String,
     pub(super) work_session: Option<String>,
+    /// The one that it tries again.
+    pub(super) retry_of: Option<String>,
 }
 
 impl Brief {
@@ -26,6 +28,7 @@ impl Brief {
             from: chela_flow::agent_of(&job.session_key).to_owned(),
             to: chela_flow::agent_of(&job.target_session_key).to_owned(),
             work_session: job.work_session_id.clone(),
+            retry_of: job.retry_of.clone(),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Jobs as operators see them: listed, looked at, cancelled, tried again.
 
+use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use chela_flow::{Job, Status, again};
 use tokio::sync::oneshot;
 
+use super::kept::Brief;
 use super::{Ask, Error, Handle};
 use crate::id;
 
@@ -64,6 +66,44 @@ impl Handle {
     /// How many jobs stand how.
     pub fn counts(&self) -> Vec<(Status, usize)> {
         self.0.state().kept.counts().to_vec()
+    }
+
+    /// How many of an agent's, or of a work session's, stand how.
+    pub fn counts_of(&self, agent: Option<&str>, work_session: Option<&str>) -> Vec<(Status, usize)> {
+        if agent.is_none() && work_session.is_none() {
+            return self.counts();
+        }
+        let state = self.0.state();
+        let fits = |brief: &Brief| {
+            agent.is_none_or(|agent| brief.from == agent || brief.to == agent)
+                && (work_session.is_none() || brief.work_session.as_deref() == work_session)
+        };
+        let mut counts = Status::ALL.map(|status| (status, 0));
+        for (_, brief) in state.kept.range(..).rev().take(SCANNED_MAX).filter(|(_, brief)| fits(brief)) {
+            counts[brief.status as usize].1 += 1;
+        }
+        counts.to_vec()
+    }
+
+    /// Ids of the newest that came to nothing and were not tried again, and how many there are.
+    pub fn lost(&self, limit: usize) -> (Vec<String>, usize) {
+        let state = self.0.state();
+        let is_lost = |status: Status| matches!(status, Status::Failed | Status::Abandoned);
+        if state.kept.counts().iter().all(|(status, count)| !is_lost(*status) || *count == 0) {
+            return (Vec::new(), 0);
+        }
+        // What tries one again is younger than it, so it is met before.
+        let (mut again, mut ids, mut count) = (HashSet::new(), Vec::new(), 0);
+        for ((_, id), brief) in state.kept.range(..).rev().take(SCANNED_MAX) {
+            again.extend(brief.retry_of.as_deref());
+            if is_lost(brief.status) && !again.contains(id.as_str()) {
+                count += 1;
+                if ids.len() < limit {
+                    ids.push(id.clone());
+                }
+            }
+        }
+        (ids, count)
     }
 
     /// Ends a job that has not ended, and what runs for it.
