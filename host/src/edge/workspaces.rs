@@ -13,6 +13,9 @@ use super::{Access, Context, Refusal, Routes};
 use crate::port::Port;
 use crate::tools::{Seen, Unseen, look};
 
+/// Entries of one folder that an answer has.
+const ENTRIES_MAX: usize = 1_000;
+
 type Answer = Result<Json<Value>, Refusal>;
 
 pub(super) const PART: &[Param] = &[Param::Offset, Param::Bytes];
@@ -49,7 +52,8 @@ async fn shown(context: &Context, id: &str, path: String, given: &Given) -> Answ
     let mut answer = match seen.map_err(refusal)? {
         Seen::Folder { entries, more } => {
             let row = |(name, kind): (String, String)| json!({ "name": name, "kind": kind });
-            let entries: Vec<Value> = entries.into_iter().map(row).collect();
+            let more = more || entries.len() > ENTRIES_MAX;
+            let entries: Vec<Value> = entries.into_iter().take(ENTRIES_MAX).map(row).collect();
             json!({ "kind": "directory", "entries": entries, "more": more })
         }
         Seen::File { text, bytes, next } => {

@@ -21,7 +21,9 @@ use crate::tasks::ToolSpec;
 const READ_BYTES: u64 = 16 * 1024;
 pub(super) const READ_BYTES_MAX: u64 = 32 * 1024;
 const WRITE_BYTES_MAX: usize = 1024 * 1024;
-const LISTED_MAX: usize = 1_000;
+pub(super) const LISTED_MAX: usize = 1_000;
+/// Entries of a folder that are put in order.
+const SEEN_MAX: usize = 100_000;
 
 pub(super) const TOOLS: &[ToolSpec] = &[
     ToolSpec {
@@ -208,20 +210,28 @@ fn directory(root: &OwnedFd, path: &Path, shown: &str) -> Result<OwnedFd, Error>
 }
 
 pub(super) fn list(root: &OwnedFd, args: ListFiles) -> Result<Map<String, Value>, Error> {
-    let path = if args.path.is_empty() { "." } else { &args.path };
+    let (entries, more) = listed(root, &args.path, LISTED_MAX)?;
+    let entries: Vec<Value> = entries.into_iter().map(|(name, kind)| json!({ "name": name, "kind": kind })).collect();
+    Ok(data(json!({ "success": true, "entries": entries, "more": more })))
+}
+
+/// The first entries of a folder by their names, each with its kind, and whether there are more.
+pub(super) fn listed(root: &OwnedFd, path: &str, most: usize) -> Result<(Vec<(String, &'static str)>, bool), Error> {
+    let path = if path.is_empty() { "." } else { path };
     let dir = open(root, path, OFlags::DIRECTORY | OFlags::RDONLY)?;
     let io = |cause| failed(path, cause);
-    let (mut entries, mut more) = (Vec::new(), false);
+    let (mut entries, mut more, mut seen) = (Vec::new(), false, 0);
     for entry in Dir::read_from(dir.as_fd()).map_err(io)? {
         let entry = entry.map_err(io)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if name == "." || name == ".." || (name.starts_with('.') && name.ends_with(".tmp")) {
             continue;
         }
-        if entries.len() == LISTED_MAX {
+        if seen == SEEN_MAX {
             more = true;
             break;
         }
+        seen += 1;
         let kind = match entry.file_type() {
             FileType::Directory => "directory",
             FileType::Symlink => "link",
@@ -230,8 +240,9 @@ pub(super) fn list(root: &OwnedFd, args: ListFiles) -> Result<Map<String, Value>
         entries.push((name, kind));
     }
     entries.sort();
-    let entries: Vec<Value> = entries.into_iter().map(|(name, kind)| json!({ "name": name, "kind": kind })).collect();
-    Ok(data(json!({ "success": true, "entries": entries, "more": more })))
+    more |= entries.len() > most;
+    entries.truncate(most);
+    Ok((entries, more))
 }
 
 /// Opens beneath `root`: the kernel refuses what leads out of it, links included.

@@ -6,13 +6,15 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde_json::Value;
 
-use super::files::{self, Error, ListFiles, READ_BYTES_MAX, ReadFile};
+use super::files::{self, Error, READ_BYTES_MAX, ReadFile};
 
 /// As much of a file as is shown at once.
 pub const PART_BYTES_MAX: u64 = READ_BYTES_MAX;
 /// With less, one character might not fit into a part.
 pub const PART_BYTES_MIN: u64 = 4;
 const PATH_BYTES_MAX: usize = 1_000;
+/// Entries of one folder that are told of.
+const ENTRIES_MAX: usize = 10_000;
 
 /// What lies at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,12 +71,10 @@ pub fn look(workspace: &Path, path: &str, offset: u64, limit: u64) -> Result<See
         Err(Errno::NOENT) if path.is_empty() => return Ok(Seen::Folder { entries: Vec::new(), more: false }),
         Err(cause) => return Err(files::failed(path, cause).into()),
     };
-    match files::list(&root, ListFiles { path: path.to_owned() }) {
-        Ok(listed) => {
-            let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
-            let entries = listed.get("entries").and_then(Value::as_array).into_iter().flatten();
-            let entries = entries.map(|entry| (text(entry, "name"), text(entry, "kind"))).collect();
-            Ok(Seen::Folder { entries, more: listed.get("more") == Some(&Value::Bool(true)) })
+    match files::listed(&root, path, ENTRIES_MAX) {
+        Ok((entries, more)) => {
+            let entries = entries.into_iter().map(|(name, kind)| (name, kind.to_owned())).collect();
+            Ok(Seen::Folder { entries, more })
         }
         // What is no folder may be a file; what is neither says so itself.
         Err(Error::Io { cause, .. }) if cause.kind() == std::io::ErrorKind::NotADirectory => {
