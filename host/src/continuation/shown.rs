@@ -6,6 +6,11 @@ use super::{Handle, poll_every_ms};
 use crate::id::AgentId;
 
 impl Handle {
+    /// Whether a person has stopped an agent, and has not spoken to it since.
+    pub fn is_stopped(&self, agent: &AgentId) -> bool {
+        self.0.state().agents.get(agent).is_some_and(|known| known.is_aborted())
+    }
+
     /// How an agent is kept at the task it works on.
     pub fn shown(&self, agent: &AgentId) -> Value {
         let shared = &self.0;
