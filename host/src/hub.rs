@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use chela_page::Face;
+use chela_page::caps::{BUBBLE_BYTES, BUBBLES, COLUMN_CARDS, SINGLE_CARDS};
 
 use crate::config::Config;
 use crate::layout::StateDir;
@@ -31,18 +32,11 @@ pub use lists::ListAsked;
 pub use plugins::{TryOn, Wanted, config_of, with_line};
 pub use settings::change_of;
 pub use stale::{Stale, of_event, of_feed};
+pub use tasks::TaskAsked;
 pub use trials::Trial;
 
 /// Who has asked for counters within this time still looks at them.
 const COUNTERS_MS: u64 = 30_000;
-/// Cards of one column while all are shown, and of a column alone.
-const COLUMN_CARDS: usize = 16;
-const SINGLE_CARDS: usize = 60;
-/// Things said that one page shows, and how much of each.
-const BUBBLES: usize = 40;
-const BUBBLE_BYTES: usize = 2_400;
-/// What is shown of one that is asked for whole.
-const WHOLE_BYTES: usize = 60_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

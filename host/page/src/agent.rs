@@ -4,16 +4,18 @@ use maud::{Markup, html};
 
 use crate::layout::{Fragment, Page, Shell};
 use crate::overview::{card, team_of};
-use crate::parts::{badge, clip, empty, encode, face, job_row, priority_badge, question, status_badge, task_line};
+use crate::parts::{badge, clip, empty, encode, face, job_row, priority_badge, questions_of, status_badge, task_line};
 use crate::time::when;
 use crate::views::{AgentDetail, Kept};
+
+const AVATAR_BYTES_MAX: usize = 20_000;
 
 pub fn agent(shell: &Shell, view: &AgentDetail) -> Page {
     let words = shell.words();
     let mine = format!("agent:{}", view.card.face.id);
     // There also while nothing is asked, so that the next question shows up on an open page.
     let asked = html! {
-        @if !view.questions.is_empty() { h2 { (words.questions) } @for one in &view.questions { (question(shell, one)) } }
+        @if !view.questions.is_empty() { h2 { (words.questions) } (questions_of(shell, view.questions.iter())) }
     };
     let fragments = vec![
         Fragment::new("head", &[&mine, "agents", "tasks", "questions"], head(shell, view)),
@@ -34,13 +36,18 @@ fn head(shell: &Shell, view: &AgentDetail) -> Markup {
         _ => words.role_agent,
     };
     html! {
-        h1 { (face(&view.card.face)) }
+        h1 { @if let Some(picture) = view.avatar.as_deref().filter(|one| is_picture(one)) { img.avatar src=(picture) alt=""; " " } (face(&view.card.face)) }
         p { (badge("calm", "◆", role)) " " (team_of(&view.card)) " " span.small { (words.tokens_today) ": " (view.tokens_today) } }
         div.card { (card(shell, &view.card)) }
         @if let Some(chat) = &view.chat {
             p { a.button href=(format!("/chat?agent={}", encode(&chat.id))) { (words.chat_with) ": " (face(chat)) } }
         }
     }
+}
+
+/// A page loads nothing from elsewhere: a picture is in its own address, or it is not shown.
+fn is_picture(address: &str) -> bool {
+    address.starts_with("data:image/") && address.len() <= AVATAR_BYTES_MAX
 }
 
 fn tasks(shell: &Shell, view: &AgentDetail) -> Markup {
@@ -64,9 +71,10 @@ fn kept(shell: &Shell, kept: &Kept) -> Markup {
     html! {
         h2 { (words.continuation) }
         @if !kept.enabled { p.small { (words.continuation_off) } }
+        @else if kept.next.is_none() && kept.last.is_none() { (empty(words.nothing_kept, None)) }
         dl.facts {
             @if let Some((layer, at)) = &kept.next { dt { (words.next_look) } dd { (clip(words.layer(layer), 60)) " · " (when(*at)) } }
-            @if let Some((action, reason, at)) = &kept.last { dt { (words.last_action) } dd dir="auto" { (clip(words.kept_action(action), 60)) " · " (clip(reason, 200)) " · " (when(*at)) } }
+            @if let Some((action, reason, at)) = &kept.last { dt { (words.last_action) } dd dir="auto" { (clip(words.kept_action(action), 60)) " · " (when(*at)) (crate::problem::detail(shell, Some(reason.as_str()).filter(|reason| !reason.is_empty()))) } }
             @if let Some((count, max)) = kept.in_a_row { dt { (words.in_a_row) } dd { (count) "/" (max) } }
             @if let Some((count, max)) = kept.without_progress { dt { (words.without_progress) } dd { (count) "/" (max) } }
         }
@@ -85,6 +93,7 @@ fn jobs(shell: &Shell, view: &AgentDetail) -> Markup {
 fn sessions(shell: &Shell, view: &AgentDetail) -> Markup {
     html! {
         h2 { (shell.words().sessions) }
+        @if view.sessions.is_empty() { (empty(shell.words().no_sessions, None)) }
         ul.rows { @for (key, at) in &view.sessions { li.row data-key=(key) { code { (clip(key, 120)) } " " span.small { (when(*at)) } } } }
     }
 }

@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 
+use crate::caps::LIST_BYTES;
 use crate::layout::{Fragment, Page, Shell};
+use crate::long::fitting;
 use crate::parts::{badge, clip, empty, encode, is_colour, shown_title, task_path};
 use crate::tasks::filters;
 use crate::views::{Canvas, CanvasAgent, TaskCard};
@@ -71,7 +73,7 @@ fn graph(shell: &Shell, view: &Canvas) -> Markup {
         @if !asking.is_empty() {
             p { (badge("asks", "?", words.waits_for_person)) " " @for card in asking.iter().take(6) { a href=(opened(card)) dir="auto" { (clip(&shown_title(shell, card), 60)) } " " } }
         }
-        div.wide tabindex="0" role="region" aria-label=(words.canvas) {
+        (fitting(LIST_BYTES, |each| html! { div.wide tabindex="0" role="region" aria-label=(words.canvas) {
             svg.canvas viewBox=(format!("0 0 {} {height}", COLUMNS[2] + TASK + 8)) width=(COLUMNS[2] + TASK + 8) height=(height) role="group" aria-label=(words.canvas_help) {
                 @for one in &placed {
                     @if one.column == 1 {
@@ -83,9 +85,10 @@ fn graph(shell: &Shell, view: &Canvas) -> Markup {
                         path.edge d=(curve((COLUMNS[one.column] + NODE, middle(one)), (COLUMNS[2], one.top + nth * ROW + HIGH / 2))) {}
                     }
                 }
-                @for one in &placed { (agent(shell, one)) }
+                @for one in &placed { (agent(shell, one, each)) }
             }
-        }
+        } }))
+        @if view.left > 0 { p { a href="/" { "+" (view.left) " " (words.agents) } } }
     }
 }
 
@@ -94,7 +97,7 @@ fn curve(from: (i64, i64), to: (i64, i64)) -> String {
     format!("M{} {}C{half} {} {half} {} {} {}", from.0, from.1, from.1, to.1, to.0, to.1)
 }
 
-fn agent(shell: &Shell, one: &Placed<'_>) -> Markup {
+fn agent(shell: &Shell, one: &Placed<'_>, each: usize) -> Markup {
     let (words, face, left) = (shell.words(), &one.node.face, COLUMNS[one.column]);
     let name = format!("{} {}", face.emoji.as_deref().unwrap_or_default(), clip(&face.name, 24));
     let role = match one.node.role.as_str() {
@@ -111,7 +114,7 @@ fn agent(shell: &Shell, one: &Placed<'_>) -> Markup {
             text x=(left + 10) y=(one.top + 16) { (name.trim()) }
             text.tick x=(left + 10) y=(one.top + 30) { (told) }
         }
-        @for (nth, card) in (0..).zip(&one.node.tasks) { (task(shell, card, one.top + nth * ROW)) }
+        @for (nth, card) in (0..).zip(&one.node.tasks) { (task(shell, card, one.top + nth * ROW, each)) }
         @if one.node.left > 0 {
             a.node href=(format!("/tasks?agent={}", encode(&face.id))) {
                 text x=(COLUMNS[2] + 10) y=(one.top + i64::try_from(one.node.tasks.len()).unwrap_or(0) * ROW + 22) { "+" (one.node.left) " " (words.tasks) }
@@ -125,7 +128,7 @@ fn opened(card: &TaskCard) -> String {
     format!("{}?tab=conversation", task_path(&card.id))
 }
 
-fn task(shell: &Shell, card: &TaskCard, top: i64) -> Markup {
+fn task(shell: &Shell, card: &TaskCard, top: i64, each: usize) -> Markup {
     let words = shell.words();
     let title = shown_title(shell, card);
     let kind = match (card.question.is_some(), card.status.as_str()) {
@@ -138,8 +141,8 @@ fn task(shell: &Shell, card: &TaskCard, top: i64) -> Markup {
     let told = card.question.as_ref().or(card.blocked.as_ref()).or(card.step.as_ref());
     let steps = card.steps.map(|steps| format!(" {}/{}", steps.done, steps.total)).unwrap_or_default();
     html! {
-        a.node href=(opened(card)) data-open=(opened(card)) data-kind=(kind) data-key=(card.id) aria-label=(format!("{} · {status}{steps}", clip(&title, 100))) {
-            title { (clip(&title, 160)) @if let Some(told) = told { " — " (clip(told, 160)) } }
+        a.node href=(opened(card)) data-open=(opened(card)) data-kind=(kind) data-key=(card.id) aria-label=(format!("{} · {status}{steps}", clip(&title, each.min(100)))) {
+            title { (clip(&title, each.min(160))) @if let Some(told) = told { " — " (clip(told, each.min(160))) } }
             rect x=(COLUMNS[2]) y=(top) width=(TASK) height=(HIGH) rx="4" {}
             text x=(COLUMNS[2] + 10) y=(top + 16) { (short(&title, 40)) }
             text.tick x=(COLUMNS[2] + 10) y=(top + 30) { (mark(card)) " " (status) (steps) @if let Some(told) = told { " · " (short(told, 24)) } }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::layout::{Fragment, Page, Shell};
-use crate::parts::{bubble, clip, empty, encode, face};
+use crate::parts::{bubbles, clip, empty, encode, face};
 use crate::views::Chat;
 
 pub fn chat(shell: &Shell, view: &Chat) -> Page {
@@ -48,12 +48,11 @@ fn stream(shell: &Shell, view: &Chat) -> Markup {
         @if !view.open.is_empty() {
             div.notice data-kind="stuck" {
                 p { (words.several_open) }
-                ul { @for (id, question) in &view.open { li dir="auto" { a href=(format!("/questions#q-{}", encode(id))) { (clip(&shell.named(question), 200)) } } } }
+                ul { @for (id, question) in &view.open { li dir="auto" { a href=(format!("/questions?first={0}#q-{0}", encode(id))) { (clip(&shell.named(question), 200)) } } } }
             }
         }
         @if view.bubbles.is_empty() && view.waiting.is_empty() && !view.running { (empty(words.chat_empty, None)) }
-        ol.bubbles id="bubbles" {
-            @for one in &view.bubbles { (bubble(shell, one)) }
+        (bubbles(shell, &view.bubbles, Some("bubbles"), &html! {
             @if let Some(agent) = &view.agent {
                 li.bubble id="saying" data-side="left" data-key="saying" data-session=(view.session) hidden[!view.running] {
                     p.who { (face(agent)) " " span.small { (words.thinking) } }
@@ -63,7 +62,7 @@ fn stream(shell: &Shell, view: &Chat) -> Markup {
             @for text in &view.waiting {
                 li.bubble data-side="right" data-waiting { p.who { span.small { (words.waiting_messages) } } div.text dir="auto" { (clip(text, 600)) } }
             }
-        }
+        }))
     }
 }
 

@@ -2,9 +2,10 @@
 
 use maud::{Markup, html};
 
-use crate::conversations::{session, thread_badge};
+use crate::caps::THREADS;
+use crate::conversations::{session, session_title, thread_badge};
 use crate::layout::{Fragment, Page, Shell};
-use crate::parts::{bubble, clip, empty, encode, face, task_path};
+use crate::parts::{bubbles, clip, empty, encode, face, task_path};
 use crate::time::when;
 use crate::views::Conversation;
 use crate::why::why;
@@ -19,17 +20,18 @@ pub fn conversation(shell: &Shell, view: &Conversation) -> Page {
     if let Some(reasons) = &view.why {
         fragments.insert(1, Fragment::new("why", &[&topic], why(shell, reasons)));
     }
-    Page { nav: "conversations", title: clip(&shell.named(&view.session.title), 160), fragments, dialog: None }
+    Page { nav: "conversations", title: session_title(shell, &view.session.title), fragments, dialog: None }
 }
 
 fn head(shell: &Shell, view: &Conversation) -> Markup {
     let (words, one) = (shell.words(), &view.session);
     html! {
         p.small { a href="/conversations?category=all" { "← " (words.back_to_list) } }
-        h1 dir="auto" { (clip(&shell.named(&one.title), 160)) }
+        h1 dir="auto" { (session_title(shell, &one.title)) }
         (session(shell, &view.categories, one, false))
         @if !view.tasks.is_empty() {
-            p.small { (words.tasks_of_session) ": " @for (id, title) in view.tasks.iter().take(8) { a href=(task_path(id)) { bdi { (clip(&shell.named(title), 80)) } } " " } }
+            p.small { (words.tasks_of_session) ": " @for (id, title) in &view.tasks { a href=(task_path(id)) { bdi { (clip(&shell.named(title), 80)) } } " " }
+                @if view.tasks_left > 0 { a href=(format!("/events?session={}&role=orchestration.task", encode(&one.id))) { "+" (view.tasks_left) } } }
         }
         p.small.links {
             a href=(format!("/events?session={}", encode(&one.id))) { (words.events_of_session) } " "
@@ -41,7 +43,8 @@ fn head(shell: &Shell, view: &Conversation) -> Markup {
             form.inline method="post" action=(format!("/conversations/{}/category", encode(&one.id))) {
                 (shell.back())
                 label for="category" { (words.change_category) }
-                select id="category" name="category" {
+                select id="category" name="category" required {
+                    @if one.category.is_none() { option value="" selected disabled { (words.no_category_yet) } }
                     @for known in &view.categories {
                         option value=(known.key) selected[one.category.as_deref() == Some(&known.key)] { (shell.lang.pick(&known.ko, &known.en)) }
                     }
@@ -60,10 +63,10 @@ fn threads(shell: &Shell, view: &Conversation) -> Markup {
         @if view.threads.len() > 1 {
             h2 { (words.threads) }
             ul.rows {
-                li.row { a href=(shell.with("thread", "")) aria-current=[view.thread.is_none().then_some("true")] { (words.all_threads) } }
-                @for one in &view.threads {
+                li.row { a href=(shell.with_all(&[("thread", ""), ("before", "")])) aria-current=[view.thread.is_none().then_some("true")] { (words.all_threads) } }
+                @for one in view.threads.iter().take(THREADS) {
                     li.row data-key=(one.key) {
-                        a.plain href=(shell.with("thread", &one.key)) aria-current=[(view.thread.as_ref() == Some(&one.key)).then_some("true")] {
+                        a.plain href=(shell.with_all(&[("thread", &one.key), ("before", "")])) aria-current=[(view.thread.as_ref() == Some(&one.key)).then_some("true")] {
                             (thread_badge(shell, &one.state)) " "
                             @for who in one.participants.iter().take(6) { (face(who)) " " }
                             span.small { (words.messages) " " (one.messages) " · " (when(one.at)) }
@@ -89,6 +92,6 @@ fn talk(shell: &Shell, view: &Conversation) -> Markup {
             }
         }
         @if view.bubbles.is_empty() { (empty(words.no_messages, None)) }
-        ol.bubbles { @for one in &view.bubbles { (bubble(shell, one)) } }
+        (bubbles(shell, &view.bubbles, None, &html! {}))
     }
 }

@@ -6,6 +6,7 @@ use crate::layout::{Fragment, Page, Shell};
 use crate::parts::{badge, clip, empty, encode, face, indexed};
 use crate::time::when;
 use crate::views::{CategoryBadge, Conversations, Listed, SessionCard, SessionsFilter};
+use crate::words::Lang;
 
 /// The key of what nobody has put into a category, in addresses and as a group.
 pub const UNCATEGORISED: &str = "unknown";
@@ -38,6 +39,7 @@ fn badges(shell: &Shell, view: &Conversations) -> Markup {
             }
             a.category href="/conversations?category=all" aria-current=[here("all")] { (words.all) " " span.small { (view.all) } }
         }
+        p.small { (words.counted_days) }
     }
 }
 
@@ -51,7 +53,7 @@ fn filters(shell: &Shell, view: &Conversations) -> Markup {
             input type="hidden" name="category" value=(filter.category.as_deref().unwrap_or("all"));
             @if filter.grouped { input type="hidden" name="group" value="category"; }
             label for="q" { (words.search) }
-            input id="q" name="q" type="search" maxlength="200" placeholder=(words.search_help) dir="auto"
+            input id="q" name="q" type="search" placeholder=(words.search_help) dir="auto"
                 value=(filter.text.as_deref().unwrap_or_default());
             label for="status" { (words.status) }
             select id="status" name="status" data-auto {
@@ -78,7 +80,7 @@ fn filters(shell: &Shell, view: &Conversations) -> Markup {
             input id="tag" name="tag" type="text" maxlength="40" dir="auto" value=(filter.tag.as_deref().unwrap_or_default());
             button type="submit" { (words.filter) }
             @if narrowed {
-                a href=(format!("/conversations?category={}", encode(filter.category.as_deref().unwrap_or("all")))) { (words.clear) }
+                a href=(shell.with_all(&["q", "status", "thread", "agent", "tag", "cursor"].map(|name| (name, "")))) { (words.clear) }
             }
         }
     }
@@ -124,7 +126,7 @@ fn order(shell: &Shell, filter: &SessionsFilter) -> Markup {
     }
 }
 
-fn name_of<'a>(shell: &Shell, categories: &'a [CategoryBadge], key: &'a str) -> &'a str {
+pub(crate) fn name_of<'a>(shell: &Shell, categories: &'a [CategoryBadge], key: &'a str) -> &'a str {
     if key == UNCATEGORISED {
         return shell.words().uncategorised;
     }
@@ -132,11 +134,19 @@ fn name_of<'a>(shell: &Shell, categories: &'a [CategoryBadge], key: &'a str) -> 
     known.map_or(key, |known| shell.lang.pick(&known.ko, &known.en))
 }
 
+/// What a work session is called; one in which nobody said anything has the same title in every language until here.
+pub(crate) fn session_title(shell: &Shell, title: &str) -> String {
+    if title == Lang::Ko.words().untitled_session {
+        return shell.words().untitled_session.to_owned();
+    }
+    clip(&shell.named(title), 160)
+}
+
 /// A work session in a list, or at the head of its own page.
 pub(crate) fn session(shell: &Shell, categories: &[CategoryBadge], one: &SessionCard, linked: bool) -> Markup {
     let words = shell.words();
     html! {
-        @if linked { a.title href=(format!("/conversations/{}", encode(&one.id))) dir="auto" { (clip(&shell.named(&one.title), 160)) } }
+        @if linked { a.title href=(format!("/conversations/{}", encode(&one.id))) dir="auto" { (session_title(shell, &one.title)) } }
         div.head {
             (session_badge(shell, &one.status))
             (category_badge(shell, categories, one))

@@ -2,9 +2,11 @@
 
 use maud::{Markup, html};
 
+use crate::caps::LIST_BYTES;
 use crate::chart::lanes;
 use crate::conversations::thread_badge;
 use crate::layout::{Fragment, Page, Shell};
+use crate::long::{WHOLE, fitting, parts};
 use crate::parts::{agent_link, badge, clip, empty, encode, indexed, task_path};
 use crate::time::when;
 use crate::views::{Branch, EventLine, EventSort, Events, EventsFilter, EventsShown};
@@ -23,7 +25,7 @@ pub fn events(shell: &Shell, view: &Events) -> Page {
         Fragment::new("pause", topics, pause(shell, view)),
         Fragment::new("list", topics, list(shell, view)),
     ];
-    let dialog = view.raw.as_ref().map(|raw| (shell.with("raw", ""), raw_json(shell, raw)));
+    let dialog = view.raw.as_ref().map(|raw| (shell.with_all(&[("raw", ""), ("at", "")]), raw_json(shell, raw)));
     Page { nav: "events", title: words.events.into(), fragments, dialog }
 }
 
@@ -66,8 +68,9 @@ fn head(shell: &Shell, view: &Events) -> Markup {
             label for="task" { (words.for_task) }
             input id="task" name="task" type="text" maxlength="200" value=(task.as_deref().unwrap_or_default()) placeholder="task_…";
             @if let Some(job) = job { input type="hidden" name="job" value=(job); }
+            @if let Some(until) = &view.filter.until { input type="hidden" name="until" value=(until); }
             button type="submit" { (words.filter) }
-            @if is_narrow { a href="/events" { (words.clear) } }
+            @if is_narrow { a href=(shell.with_all(&[("cursor", ""), ("type", ""), ("session", ""), ("task", ""), ("job", "")])) { (words.clear) } }
         }
     }
 }
@@ -93,18 +96,18 @@ fn list(shell: &Shell, view: &Events) -> Markup {
         EventsShown::Lines { lines, next } => html! {
             @if lines.is_empty() { (empty(words.no_match, None)) }
             @else { (lanes(lines, words)) }
-            ol.rows { @for one in lines { (line(shell, one)) } }
+            (fitting(LIST_BYTES, |each| html! { ol.rows { @for one in lines { (line(shell, one, each)) } } }))
             @if let Some(next) = next { p { a.button href=(shell.with("cursor", next)) { (words.older) } } }
         },
-        EventsShown::Tree { branches, more } => html! {
+        EventsShown::Tree { branches, next } => html! {
             @if branches.is_empty() { (empty(words.no_delegation, None)) }
-            @else { ul.tree { @for one in branches { (branch(shell, one)) } } }
-            @if *more { p.small { (words.tree_cut) } }
+            @else { (fitting(LIST_BYTES, |each| html! { ul.tree { @for one in branches { (branch(shell, one, each)) } } })) }
+            @if let Some(next) = next { p { a.button href=(shell.with("cursor", next)) { (words.older) } } }
         },
     })
 }
 
-fn line(shell: &Shell, one: &EventLine) -> Markup {
+fn line(shell: &Shell, one: &EventLine, each: usize) -> Markup {
     let words = shell.words();
     let sort = match one.sort {
         EventSort::Plain => None,
@@ -129,12 +132,12 @@ fn line(shell: &Shell, one: &EventLine) -> Markup {
                 span.small { (when(one.at)) }
                 @if let Some(left) = one.steps_left { span.small { (words.steps_left) " " (left) } }
             }
-            @if !one.said.is_empty() { p.small dir="auto" { (clip(&shell.named(&one.said), 300)) } }
+            @if !one.said.is_empty() { p.small dir="auto" { (clip(&shell.named(&one.said), each.min(300))) } }
             p.small.links {
                 @if let Some(task) = &one.task { a href=(task_path(task)) { (words.for_task) } " " }
                 @if let Some(session) = &one.session { a href=(shell.with("session", session)) { (words.work_session) } " " }
                 @if let Some(job) = &one.job { a href=(format!("/jobs/{}", encode(job))) { (words.job) } " " }
-                a href=(shell.with("raw", &one.cursor)) aria-label=(format!("{}: {}", words.raw_json, clip(&one.kind, 60))) { (words.raw_json) }
+                a href=(shell.with_all(&[("raw", &one.cursor), ("at", "")])) aria-label=(format!("{}: {}", words.raw_json, clip(&one.kind, 60))) { (words.raw_json) }
             }
         }
     }
@@ -147,7 +150,7 @@ fn driving(words: &Words, one: &EventLine) -> String {
     }
 }
 
-fn branch(shell: &Shell, one: &Branch) -> Markup {
+fn branch(shell: &Shell, one: &Branch, each: usize) -> Markup {
     let words = shell.words();
     html! {
         li data-key=(one.key) {
@@ -158,9 +161,9 @@ fn branch(shell: &Shell, one: &Branch) -> Markup {
                     (thread_badge(shell, &one.state))
                     span.small { (words.messages) " " (one.messages) " · " (when(one.at)) }
                 }
-                @if !one.said.is_empty() { p.small dir="auto" { (clip(&shell.named(&one.said), 200)) } }
+                @if !one.said.is_empty() { p.small dir="auto" { (clip(&shell.named(&one.said), each.min(200))) } }
             }
-            @if !one.branches.is_empty() { ul { @for inner in &one.branches { (branch(shell, inner)) } } }
+            @if !one.branches.is_empty() { ul { @for inner in &one.branches { (branch(shell, inner, each)) } } }
         }
     }
 }
@@ -168,7 +171,7 @@ fn branch(shell: &Shell, one: &Branch) -> Markup {
 fn raw_json(shell: &Shell, raw: &str) -> Markup {
     html! {
         h2 id="dialog-title" { (shell.words().raw_json) }
-        pre.json tabindex="0" dir="ltr" { code { (clip(raw, 60_000)) } }
-        div.actions { a.button href=(shell.with("raw", "")) { (shell.words().close) } }
+        (parts(shell, raw, WHOLE, "dialog", &|raw| html! { pre.json tabindex="0" dir="ltr" { code { (raw) } } }))
+        div.actions { a.button href=(shell.with_all(&[("raw", ""), ("at", "")])) data-dismiss { (shell.words().close) } }
     }
 }

@@ -1,6 +1,6 @@
 //! Views as a team of three leaves them, and as hostile writers would like to leave them.
 
-mod operating;
+pub(crate) mod operating;
 
 use crate::*;
 
@@ -165,11 +165,14 @@ pub(crate) fn task_of(text: &str) -> TaskDetail {
         id: id.into(),
         content: format!("Step {id}: {text}"),
         status: status.into(),
+        is_first: id == "s1",
+        is_last: id == "s4",
     };
     TaskDetail {
         card: card("task_1", text, "blocked"),
         description: format!("{text}\n\n- one\n- **two**"),
         steps: vec![step("s1", "done"), step("s2", "skipped"), step("s3", "in_progress"), step("s4", "pending")],
+        steps_total: 4,
         progress: vec!["Task started".into(), text.into()],
         blocked: Some(Blocker { reason: text.into(), kind: "input".into(), ..Blocker::default() }),
         created: "2026-11-16T09:00:00.000Z".into(),
@@ -219,7 +222,7 @@ pub(crate) fn session_of(text: &str) -> SessionCard {
     }
 }
 
-fn categories() -> Vec<CategoryBadge> {
+pub(super) fn categories() -> Vec<CategoryBadge> {
     let row =
         |key: &str, ko: &str, en: &str| CategoryBadge { key: key.into(), ko: ko.into(), en: en.into(), sessions: 3 };
     vec![
@@ -266,6 +269,7 @@ pub(crate) fn conversation_of(text: &str) -> Conversation {
         older: Some("0:99".into()),
         is_latest: true,
         tasks: vec![("task_1".into(), text.into())],
+        tasks_left: 2,
         why: Some(operating::why_of(text)),
     }
 }
@@ -288,6 +292,7 @@ pub(crate) fn chat_of(text: &str) -> Chat {
 pub(crate) fn agent_of(text: &str) -> AgentDetail {
     AgentDetail {
         card: agent_card("eden", AgentState::WaitsForPerson),
+        avatar: Some(format!("data:image/png;base64,{text}")),
         tokens_today: 12_345,
         kept: Kept {
             enabled: true,
@@ -341,8 +346,16 @@ pub(crate) fn every(shell: &Shell, text: &str) -> Vec<(&'static str, Page)> {
     };
     let mut views = vec![
         ("login", login(shell, text)),
-        ("problem", problem(shell, text, false)),
-        ("refused", refused(shell, text, Some(text), "/tasks")),
+        ("problem", problem(shell, &Said { said: text.into(), detail: Some(text.into()) }, false)),
+        (
+            "refused",
+            refused(
+                shell,
+                &Said { said: text.into(), detail: Some(text.into()) },
+                &[("title".into(), text.into()), ("description".into(), text.into())],
+                "/tasks",
+            ),
+        ),
         ("overview", overview(shell, &overview_of(text))),
         ("empty", overview(shell, &none)),
         ("questions", questions(shell, &questions_of(text))),

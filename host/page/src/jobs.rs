@@ -4,11 +4,15 @@ use maud::{Markup, html};
 
 use crate::chart::across;
 use crate::layout::{Fragment, Page, Shell};
-use crate::markdown::markdown;
-use crate::parts::{agent_link, badge, clip, empty, encode, job_kind, job_mark, task_path};
+use crate::long::fitting;
+use crate::parts::{agent_link, badge, clip, empty, encode, job_kind, job_mark, noted, said, task_path};
 use crate::time::when;
 use crate::views::{JobCard, JobDetail, Jobs, TurnRow};
 use crate::why::why;
+
+/// What the message of a job and its turns may take.
+const MESSAGE_BYTES: usize = 8_000;
+const TURNS_BYTES: usize = 40_000;
 
 pub fn jobs(shell: &Shell, view: &Jobs) -> Page {
     let words = shell.words();
@@ -50,7 +54,7 @@ fn head(shell: &Shell, view: &Jobs) -> Markup {
             label for="session" { (words.work_session) }
             input id="session" name="session" type="text" maxlength="200" placeholder="ws_…" value=(filter.session.as_deref().unwrap_or_default());
             button type="submit" { (words.filter) }
-            @if filter.agent.is_some() || filter.session.is_some() { a href="/jobs" { (words.clear) } }
+            @if filter.agent.is_some() || filter.session.is_some() { a href=(shell.with_all(&[("agent", ""), ("session", ""), ("cursor", "")])) { (words.clear) } }
         }
     }
 }
@@ -79,7 +83,7 @@ fn card(shell: &Shell, one: &JobCard, linked: bool) -> Markup {
             " · " (words.created) " " (when(one.made)) " · " (words.last_activity) " " (when(row.at))
             @if let Some(at) = one.next_try { " · " (words.next_try) " " (when(at)) }
         }
-        @if let Some(error) = &row.error { p.small.said dir="auto" { (clip(error, 300)) } }
+        @if let Some(error) = &row.error { div.small.said dir="auto" { @if linked { (clip(error, 300)) } @else { (noted(shell, "error", error, 1_000)) } } }
         p.small.links {
             @if let Some(task) = &one.task { a href=(task_path(task)) { (words.for_task) } " " }
             @if let Some(session) = &row.work_session { a href=(format!("/conversations/{}", encode(session))) { (words.conversation) } " " }
@@ -107,10 +111,10 @@ pub fn job(shell: &Shell, view: &JobDetail) -> Page {
     };
     let message = html! {
         h2 { (words.message) }
-        div.text dir="auto" { (markdown(&clip(&view.message, 8_000), &|id| shell.name_of(id))) }
-        h2 { (words.turns) }
+        div.text dir="auto" { (said(shell, "message", &view.message, MESSAGE_BYTES)) }
+        h2 { (words.turns) @if view.turns_left > 0 { " " span.small { "+" (view.turns_left) } } }
         @if view.turns.is_empty() { (empty(words.nothing_here, None)) }
-        ol.rows { @for one in &view.turns { (turn(shell, one)) } }
+        (fitting(TURNS_BYTES, |each| html! { ol.rows { @for one in &view.turns { (turn(shell, one, each)) } } }))
     };
     let fragments = vec![
         Fragment::new("head", &["jobs"], head),
@@ -120,7 +124,7 @@ pub fn job(shell: &Shell, view: &JobDetail) -> Page {
     Page { nav: "jobs", title: words.job.into(), fragments, dialog: None }
 }
 
-fn turn(shell: &Shell, one: &TurnRow) -> Markup {
+fn turn(shell: &Shell, one: &TurnRow, each: usize) -> Markup {
     let words = shell.words();
     html! {
         li.row data-key=(format!("t-{}", one.turn)) {
@@ -129,8 +133,8 @@ fn turn(shell: &Shell, one: &TurnRow) -> Markup {
                 @if let Some(at) = one.at { span.small { (when(at)) } }
                 @if one.tries > 0 { span.small { (words.tries) " " (one.tries + 1) } }
             }
-            @if !one.reply.is_empty() { div.text dir="auto" { (markdown(&clip(&one.reply, 2_400), &|id| shell.name_of(id))) } }
-            @if !one.error.is_empty() { p.small.said dir="auto" { (clip(&one.error, 400)) } }
+            @if !one.reply.is_empty() { div.text dir="auto" { (said(shell, &format!("turn-{}", one.turn), &one.reply, each)) } }
+            @if !one.error.is_empty() { div.small.said dir="auto" { (noted(shell, &format!("error-{}", one.turn), &one.error, each.min(400))) } }
         }
     }
 }

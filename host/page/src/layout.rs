@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::assets::{SCRIPT, STYLE};
 use crate::markdown::named;
-use crate::parts::encode;
+use crate::parts::{decode, encode};
 use crate::words::{Lang, Words};
 
 /// How a page is painted.
@@ -46,6 +46,8 @@ pub struct Who {
 pub enum Notice {
     Done(String),
     Refused(String),
+    /// In our own words, with code between backticks.
+    Wrong(&'static str),
 }
 
 /// What every page knows of its reader.
@@ -88,6 +90,13 @@ impl Shell {
     /// The field of a form that says where it stands.
     pub(crate) fn back(&self) -> Markup {
         html! { input type="hidden" name="back" value=(self.path); }
+    }
+
+    /// What the address asks for by this name; none where that is empty.
+    pub(crate) fn asked(&self, name: &str) -> Option<String> {
+        let query = self.path.split_once('?')?.1;
+        let (_, value) = query.split('&').filter_map(|part| part.split_once('=')).find(|(known, _)| *known == name)?;
+        Some(decode(value)).filter(|value| !value.is_empty())
     }
 
     /// This page with one thing asked for otherwise.
@@ -154,10 +163,11 @@ impl Page {
                     script src=(SCRIPT.path()) defer {}
                 }
                 body data-lost=(words.lost) data-expired=(words.expired) data-gone=(words.gone) data-unsent=(words.not_sent)
-                    data-saved=(words.saved) data-live-word=(words.connected) data-signed[shell.who.is_some()] {
+                    data-unfetched=(words.unfetched) data-vanished=(words.vanished) data-unkept=(words.draft_unkept) data-detail=(words.details) data-saved=(words.saved) data-live-word=(words.connected) data-signed[shell.who.is_some()] {
                     a.skip href="#main" { (words.skip) }
                     (top(shell, self.nav))
                     @match &shell.notice {
+                        Some(Notice::Wrong(said)) => div.notice data-kind="bad" role="alert" { strong { (words.refused) } " " (crate::parts::code_marks(said)) },
                         Some(Notice::Done(said)) => div.notice data-kind="good" role="status" { (said) },
                         Some(Notice::Refused(said)) => div.notice data-kind="bad" role="alert" { strong { (words.refused) } " " (said) },
                         None => {},

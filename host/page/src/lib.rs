@@ -5,6 +5,7 @@
 mod agent;
 mod assets;
 mod canvas;
+pub mod caps;
 mod channels;
 mod chart;
 mod chat;
@@ -14,6 +15,7 @@ mod events;
 mod jobs;
 mod layout;
 mod login;
+mod long;
 mod markdown;
 mod milestones;
 mod moves;
@@ -51,7 +53,7 @@ pub use moves::{Column, Move, moves};
 pub use overview::overview;
 pub use parts::{clip, encode, title_of};
 pub use plugins::plugins;
-pub use problem::{problem, refused};
+pub use problem::{Said, problem, refused};
 pub use questions::questions;
 pub use schedule::schedule;
 pub use settings::settings;
@@ -67,3 +69,5 @@ pub use workspace::workspace;
 mod fixtures;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod weights;

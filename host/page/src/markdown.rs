@@ -21,17 +21,49 @@ pub fn document(text: &str, name_of: &dyn Fn(&str) -> String) -> Markup {
 }
 
 fn written(text: &str, name_of: &dyn Fn(&str) -> String, headings: [Heading; 2]) -> Markup {
-    let text = mentions(text, name_of);
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut writer =
         Writer { html: String::with_capacity(text.len() + text.len() / 4), open: Vec::new(), skipped: 0, headings };
-    for event in Parser::new_ext(&text, options) {
-        writer.write(event);
+    let mut texts = Texts { name_of, held: String::new(), codes: 0 };
+    for event in Parser::new_ext(text, options) {
+        texts.next(event, &mut writer);
     }
+    texts.say(&mut writer);
     while let Some(end) = writer.open.pop() {
         writer.html.push_str(end);
     }
     PreEscaped(writer.html)
+}
+
+/// Text on its way to the page. The parser gives it in pieces and takes some mentions for HTML; here they come together again, and become names
+/// unless they stand in code.
+struct Texts<'a> {
+    name_of: &'a dyn Fn(&str) -> String,
+    held: String,
+    /// Blocks of code that are open.
+    codes: usize,
+}
+
+impl Texts<'_> {
+    fn next(&mut self, event: Event<'_>, writer: &mut Writer) {
+        match &event {
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) if self.codes == 0 => {
+                self.held.push_str(text);
+                return;
+            }
+            Event::Start(Tag::CodeBlock(_)) => self.codes += 1,
+            Event::End(TagEnd::CodeBlock) => self.codes = self.codes.saturating_sub(1),
+            _ => {}
+        }
+        self.say(writer);
+        writer.write(event);
+    }
+
+    fn say(&mut self, writer: &mut Writer) {
+        if !self.held.is_empty() {
+            escape(&replaced(&std::mem::take(&mut self.held), self.name_of), &mut writer.html);
+        }
+    }
 }
 
 struct Writer {
@@ -75,7 +107,14 @@ impl Writer {
                 ("<pre tabindex=\"0\"><code>", "</code></pre>")
             }
             Tag::List(None) => ("<ul>", "</ul>"),
-            Tag::List(Some(_)) => ("<ol>", "</ol>"),
+            Tag::List(Some(first)) => {
+                match first {
+                    1 => self.html.push_str("<ol>"),
+                    first => self.html.push_str(&format!("<ol start=\"{first}\">")),
+                }
+                self.open.push("</ol>");
+                return;
+            }
             Tag::Item => ("<li>", "</li>"),
             Tag::Table(_) => ("<div class=\"wide\" tabindex=\"0\"><table>", "</table></div>"),
             Tag::TableHead => ("<thead><tr>", "</tr></thead>"),
@@ -154,12 +193,7 @@ pub(crate) fn named(line: &str, name_of: &dyn Fn(&str) -> String) -> String {
     replaced(line, name_of)
 }
 
-/// A text that is read as markdown, with mentions as names.
-fn mentions(text: &str, name_of: &dyn Fn(&str) -> String) -> String {
-    replaced(text, &|id| plain(&name_of(id)))
-}
-
-/// Mentions of Discord as names: `<@123>`, `<@!123>` of people, `<@&123>` of roles, `<#123>` of channels.
+/// Mentions of Discord as names: `<@123>`, `<@!123>` of people, `<@&123>` of roles. A channel, `<#123>`, is none of those; it keeps its number.
 fn replaced(text: &str, name_of: &dyn Fn(&str) -> String) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -169,7 +203,7 @@ fn replaced(text: &str, name_of: &dyn Fn(&str) -> String) -> String {
         match mention(rest) {
             Some((mark, id, length)) => {
                 shown.push(mark);
-                shown.push_str(&name_of(id));
+                shown.push_str(&if mark == '#' { id.to_owned() } else { name_of(id) });
                 rest = &rest[length..];
             }
             None => {
@@ -193,11 +227,6 @@ fn mention(text: &str) -> Option<(char, &str, usize)> {
     digits.then_some((mark, id, inner.len() + 2))
 }
 
-/// A name that markdown takes for nothing else.
-fn plain(name: &str) -> String {
-    name.chars().flat_map(|c| c.is_ascii_punctuation().then_some('\\').into_iter().chain([c])).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +241,8 @@ mod tests {
         check("**bold** and `x<y`", "<p><strong>bold</strong> and <code>x&lt;y</code></p>");
         check("- a\n- b", "<ul><li>a</li><li>b</li></ul>");
         check("a\nb", "<p>a<br>b</p>");
+        check("3. c\n4. d", "<ol start=\"3\"><li>c</li><li>d</li></ol>");
+        check("1. a", "<ol><li>a</li></ol>");
         check("# Title", "<h4>Title</h4>");
         check("```rust\nlet a = 1;\n```", "<pre tabindex=\"0\"><code>let a = 1;\n</code></pre>");
     }
@@ -245,7 +276,9 @@ mod tests {
 
     #[test]
     fn mentions_are_names() {
-        check("<@42> and <@!7> in <#9>", "<p>@Eden and @member in #member</p>");
+        check("<@42> and <@!7> in <#9>", "<p>@Eden and @member in #9</p>");
+        check("**<@42>** `<@42>`", "<p><strong>@Eden</strong> <code>&lt;@42&gt;</code></p>");
+        check("```\n<@42>\n```", "<pre tabindex=\"0\"><code>&lt;@42&gt;\n</code></pre>");
         check("<@x> <@> 1 < 2", "<p>&lt;@x&gt; &lt;@&gt; 1 &lt; 2</p>");
     }
 

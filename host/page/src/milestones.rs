@@ -2,28 +2,39 @@
 
 use maud::{Markup, html};
 
+use crate::caps::LIST_BYTES;
 use crate::layout::{Fragment, Page, Shell};
-use crate::parts::{badge, clip, empty, encode, moment, steps_bar, task_path};
-use crate::views::{Chosen, ListRow, MilestoneRow, Milestones, RowKind, Steps, Todos};
+use crate::long::{fitting, in_field, label_bytes};
+use crate::parts::{badge, clip, empty, encode, moment, noted, steps_bar, task_path};
+use crate::views::{Chosen, ListRow, MilestoneRow, Milestones, Problem, RowKind, Steps, Todos};
 
-/// Descriptions that stand in the form of every milestone, and those that stand in a form at all: what is cut off is not for editing.
-const DESCRIPTION_IN_LIST: usize = 1_000;
-const DESCRIPTION_ALONE: usize = 80_000;
+/// A form that takes more than this stands alone, without the list.
+const FORM_BYTES: usize = 30_000;
+/// A title takes at most this of its row.
+const TITLE_BYTES: usize = 1_600;
 
 const MARKS: [&str; 3] = ["todo", "in_progress", "done"];
 
 pub fn milestones(shell: &Shell, view: &Milestones) -> Page {
     let words = shell.words();
-    let head = html! { h1 { (words.milestones) " " span.small { (view.total) } } (problem(view.problem.as_deref())) };
+    let head =
+        html! { h1 { (words.milestones) " " span.small { (view.total) } } (problem(shell, view.problem.as_ref())) };
+    let rows = |each: usize| {
+        html! { ul.rows { @for (at, one) in view.rows.iter().enumerate() { (milestone(shell, one, (view.from + at, view.total), each)) } } }
+    };
     let list = html! {
         @if view.rows.is_empty() && view.problem.is_none() { (empty(words.no_milestones, None)) }
-        ul.rows { @for (at, one) in view.rows.iter().enumerate() { (milestone(shell, one, view.from + at, view.total)) } }
+        (fitting(LIST_BYTES, rows))
         (pages(shell, view.from, view.rows.len(), view.total))
     };
     let mut fragments = vec![Fragment::new("head", &["lists"], head)];
-    fragments.extend(edited(shell, "/milestones", view.edited.as_ref()));
-    fragments.push(Fragment::new("list", &["lists"], list));
-    if shell.may_write() {
+    let form = edited(shell, "/milestones", view.edited.as_ref());
+    let alone = form.as_ref().is_some_and(|form| form.markup.0.len() > FORM_BYTES);
+    fragments.extend(form);
+    if !alone {
+        fragments.push(Fragment::new("list", &["lists"], list));
+    }
+    if shell.may_write() && !alone {
         fragments.push(Fragment::new("new", &[], new_milestone(shell)));
     }
     let dialog = deleted(shell, "/milestones", view.deleted.as_ref());
@@ -40,23 +51,24 @@ fn edited(shell: &Shell, path: &str, chosen: Option<&Chosen>) -> Option<Fragment
     let (chosen, words) = (chosen.filter(|_| shell.may_write())?, shell.words());
     let is_milestone = chosen.kind == RowKind::Milestone;
     let path = if is_milestone { format!("{path}/{}", encode(&chosen.row.id)) } else { path.to_owned() };
+    // Every row's form leads to the same place; what is typed for one of them shows up in no other.
     let form = html! {
-        h2 { (words.edit) }
-        form.inline method="post" action=(path) {
+        h2 dir="auto" { (words.edit) ": " (clip(&chosen.row.title, 160)) }
+        form.inline method="post" action=(path) data-draft=(chosen.row.id) {
             input type="hidden" name="back" value=(list_alone(shell));
             input type="hidden" name="seen" value=(chosen.seen);
             label for="edit-title" { (words.title) }
-            input id="edit-title" name="title" type="text" required maxlength="500" dir="auto" autofocus value=(clip(&chosen.row.title, 2_000));
+            input id="edit-title" name="title" type="text" required dir="auto" autofocus value=(chosen.row.title);
             @if chosen.kind == RowKind::Item {
                 label for="edit-task" { (words.task_id) }
-                input id="edit-task" name="task" type="text" maxlength="200" placeholder="task_…" value=(chosen.row.task.as_deref().unwrap_or_default());
+                input id="edit-task" name="task" type="text" placeholder="task_…" value=(chosen.row.task.as_deref().unwrap_or_default());
             }
             @if is_milestone {
-                (description(shell, "edit-description", &chosen.description, DESCRIPTION_ALONE))
+                (description(shell, "edit-description", &chosen.description))
                 (due(shell, "edit-due", chosen.due.as_deref()))
             }
             button.main type="submit" name="do" value=(format!("change:{}", chosen.row.id)) { (words.save) }
-            a.button href=(list_alone(shell)) { (words.never_mind) }
+            a.button href=(list_alone(shell)) data-forget { (words.never_mind) }
             a.button href=(shell.with_all(&[("edit", ""), ("delete", &chosen.row.id)])) { (words.delete) }
             p.said role="alert" {}
         }
@@ -65,11 +77,14 @@ fn edited(shell: &Shell, path: &str, chosen: Option<&Chosen>) -> Option<Fragment
 }
 
 /// A field for a description that can be shown whole; a form without it leaves the description as it is.
-fn description(shell: &Shell, id: &str, text: &str, bytes_max: usize) -> Markup {
+fn description(shell: &Shell, id: &str, text: &str) -> Markup {
+    let shown = in_field(text);
     html! {
-        @if text.len() <= bytes_max {
+        @if shown.0.len() <= LIST_BYTES {
             label for=(id) { (shell.words().description) }
-            textarea id=(id) name="description" rows="2" maxlength="20000" dir="auto" { (text) }
+            textarea id=(id) name="description" rows="2" dir="auto" { (shown) }
+        } @else {
+            p.notice data-kind="stuck" { (shell.words().description) ": " (shell.words().too_long_here) }
         }
     }
 }
@@ -81,7 +96,7 @@ fn due(shell: &Shell, id: &str, due: Option<&str>) -> Markup {
     html! {
         label for=(id) { (shell.words().due) }
         @match day {
-            None if !due.is_empty() => input id=(id) name="due" type="text" maxlength="100" value=(due);,
+            None if !due.is_empty() => input id=(id) name="due" type="text" value=(due);,
             day => input id=(id) name="due" type="date" value=(day.unwrap_or_default());,
         }
     }
@@ -121,7 +136,7 @@ fn deleted(shell: &Shell, path: &str, chosen: Option<&Chosen>) -> Option<(String
             input type="hidden" name="seen" value=(chosen.whole);
             div.actions {
                 button.main type="submit" name="do" value=(format!("delete:{}", chosen.row.id)) { (words.delete) }
-                a.button href=(list_alone(shell)) { (words.never_mind) }
+                a.button href=(list_alone(shell)) data-dismiss { (words.never_mind) }
             }
             p.said role="alert" {}
         }
@@ -129,8 +144,8 @@ fn deleted(shell: &Shell, path: &str, chosen: Option<&Chosen>) -> Option<(String
     Some((list_alone(shell), asked))
 }
 
-fn problem(said: Option<&str>) -> Markup {
-    html! { @if let Some(said) = said { p.notice data-kind="bad" role="alert" dir="auto" { (clip(said, 400)) } } }
+fn problem(shell: &Shell, problem: Option<&Problem>) -> Markup {
+    html! { @if let Some(problem) = problem { (crate::problem::notice(shell, problem)) } }
 }
 
 fn pages(shell: &Shell, from: usize, shown: usize, total: usize) -> Markup {
@@ -155,7 +170,7 @@ pub(crate) fn mark_badge(shell: &Shell, status: &str) -> Markup {
 }
 
 /// Buttons that mark a row otherwise, or move it; a milestone's own say to it what they say, since its items may have ids like its own.
-fn marks(shell: &Shell, row: &ListRow, (at, total): (usize, usize), own: Option<&str>) -> Markup {
+fn marks(shell: &Shell, row: &ListRow, (at, total, each): (usize, usize, usize), own: Option<&str>) -> Markup {
     let words = shell.words();
     let word = |mark: &str| match mark {
         "done" => words.step_done,
@@ -163,11 +178,11 @@ fn marks(shell: &Shell, row: &ListRow, (at, total): (usize, usize), own: Option<
         _ => words.step_open,
     };
     let button = |value: &str, mark: &str, word: &str| {
-        let label = format!("{word}: {}", clip(&row.title, 60));
-        html! { button.quiet type="submit" name="do" formaction=[own] value=(format!("{value}:{}", row.id)) aria-label=(label) title=(word) { (mark) } }
+        let label = format!("{word}: {}", clip(&row.title, label_bytes(each)));
+        html! { button.quiet name="do" formaction=[own] value=(format!("{value}:{}", row.id)) aria-label=(label) title=(word) { (mark) } }
     };
     let link = |name: &str, mark: &str, word: &str| {
-        let label = format!("{word}: {}", clip(&row.title, 60));
+        let label = format!("{word}: {}", clip(&row.title, label_bytes(each)));
         let path = shell.with_all(&[("edit", ""), ("delete", ""), (name, &row.id)]);
         html! { a.button.quiet href=(path) aria-label=(label) title=(word) { (mark) } }
     };
@@ -184,21 +199,42 @@ fn marks(shell: &Shell, row: &ListRow, (at, total): (usize, usize), own: Option<
     }
 }
 
-fn milestone(shell: &Shell, one: &MilestoneRow, at: usize, total: usize) -> Markup {
+fn milestone(shell: &Shell, one: &MilestoneRow, (at, total): (usize, usize), each: usize) -> Markup {
     let (words, row) = (shell.words(), &one.row);
     let path = format!("/milestones/{}", encode(&row.id));
-    let done = one.items.iter().filter(|item| item.status == "done").count();
+    let steps = Steps { done: one.items_done, total: one.items_total };
+    let title = noted(shell, &format!("milestone-{}", row.id), &row.title, each.min(TITLE_BYTES));
     html! {
         li.row data-key=(row.id) {
-            div.head { (mark_badge(shell, &row.status)) h2 dir="auto" { (clip(&row.title, 200)) } @if let Some(due) = &one.due { span.small { (words.due) ": " (moment(due)) } } }
-            @if !one.description.is_empty() { p.small dir="auto" { (clip(&one.description, 600)) } }
-            @if !one.items.is_empty() { (steps_bar(shell, Steps { done, total: one.items.len() })) }
+            div.head { (mark_badge(shell, &row.status)) h2 dir="auto" { (title) } @if let Some(due) = &one.due { span.small { (words.due) ": " (moment(due)) } } }
+            @if !one.description.is_empty() { div.small dir="auto" { (noted(shell, &format!("about-{}", row.id), &one.description, each.min(600))) } }
+            @if one.items_total > 0 { (steps_bar(shell, steps)) }
             (form_of(shell, "/milestones", html! {
-                @if shell.may_write() { (marks(shell, row, (at, total), Some(&path))) }
-                ul.checklist { @for (nth, item) in one.items.iter().enumerate() { (checked(shell, item, nth, one.items.len())) } }
+                @if shell.may_write() { (marks(shell, row, (at, total, each), Some(&path))) }
+                ul.checklist { @for (nth, item) in (one.items_from..).zip(&one.items) { (checked(shell, item, (nth, one.items_total), each)) } }
             }))
-            @if one.items_left > 0 { p.small { "… +" (one.items_left) } }
-            @if shell.may_write() { (edit(shell, one, &path)) }
+            (item_pages(shell, one))
+            @if shell.may_write() { (new_item(shell, one, &path)) }
+        }
+    }
+}
+
+/// Ways to the items of a milestone that are not shown: then it is the one that is open.
+fn item_pages(shell: &Shell, one: &MilestoneRow) -> Markup {
+    let (words, end) = (shell.words(), one.items_from + one.items.len());
+    let to = |from: usize| {
+        shell.with_all(&[("open", &one.row.id), ("item", &from.to_string()), ("edit", ""), ("delete", "")])
+    };
+    html! {
+        @if one.items.len() < one.items_total {
+            p.small.pages {
+                @if one.items.is_empty() { a href=(to(0)) { (words.show_items) " (" (one.items_total) ")" } }
+                @else {
+                    (one.items_from + 1) "–" (end) " / " (one.items_total) " "
+                    @if one.items_from > 0 { a href=(to(0)) { (words.to_first) } " " }
+                    @if end < one.items_total { a href=(to(end)) { (words.more) } }
+                }
+            }
         }
     }
 }
@@ -210,38 +246,34 @@ fn form_of(shell: &Shell, action: &str, inner: Markup) -> Markup {
     }
 }
 
-fn checked(shell: &Shell, row: &ListRow, at: usize, total: usize) -> Markup {
+fn checked(shell: &Shell, row: &ListRow, place: (usize, usize), each: usize) -> Markup {
+    let title = noted(shell, &format!("title-{}", row.id), &row.title, each.min(TITLE_BYTES));
     html! {
         li data-key=(row.id) data-status=(row.status) {
             (mark_badge(shell, &row.status))
-            span.content dir="auto" { (clip(&row.title, 300)) @if let Some(task) = &row.task { " " a.small href=(task_path(task)) { (shell.words().for_task) } } }
-            @if shell.may_write() { (marks(shell, row, (at, total), None)) }
+            span.content dir="auto" { (title) @if let Some(task) = &row.task { " " (task_link(shell, task, row.task_title.as_deref())) } }
+            @if shell.may_write() { (marks(shell, row, (place.0, place.1, each), None)) }
         }
     }
 }
 
-fn edit(shell: &Shell, one: &MilestoneRow, path: &str) -> Markup {
+fn task_link(shell: &Shell, task: &str, title: Option<&str>) -> Markup {
+    let words = shell.words();
+    html! { a.small href=(task_path(task)) { (words.for_task) @if let Some(title) = title { ": " bdi { (clip(&shell.named(title), 80)) } } } }
+}
+
+fn new_item(shell: &Shell, one: &MilestoneRow, path: &str) -> Markup {
     let (words, id) = (shell.words(), &one.row.id);
     html! {
         details {
-            summary { (words.edit) }
+            summary { (words.new_item) }
             form.inline method="post" action=(path) {
                 (shell.back())
                 label for=(format!("item-{id}")) { (words.new_item) }
-                input id=(format!("item-{id}")) name="title" type="text" required maxlength="500" dir="auto";
+                input id=(format!("item-{id}")) name="title" type="text" required dir="auto";
                 label for=(format!("task-{id}")) { (words.task_id) }
-                input id=(format!("task-{id}")) name="task" type="text" maxlength="200" placeholder="task_…";
-                button type="submit" name="do" value="item" { (words.add_item) }
-                p.said role="alert" {}
-            }
-            form.inline method="post" action=(path) {
-                (shell.back())
-                input type="hidden" name="seen" value=(one.mark());
-                label for=(format!("title-{id}")) { (words.title) }
-                input id=(format!("title-{id}")) name="title" type="text" required maxlength="500" dir="auto" value=(clip(&one.row.title, 2_000));
-                (description(shell, &format!("description-{id}"), &one.description, DESCRIPTION_IN_LIST))
-                (due(shell, &format!("due-{id}"), one.due.as_deref()))
-                button type="submit" name="do" value="change" { (words.save) }
+                input id=(format!("task-{id}")) name="task" type="text" placeholder="task_…";
+                button name="do" value="item" { (words.add_item) }
                 p.said role="alert" {}
             }
         }
@@ -255,9 +287,9 @@ fn new_milestone(shell: &Shell) -> Markup {
         form method="post" action="/milestones" {
             (shell.back())
             label for="new-title" { (words.title) }
-            input id="new-title" name="title" type="text" required maxlength="500" dir="auto";
+            input id="new-title" name="title" type="text" required dir="auto";
             label for="new-description" { (words.description) }
-            textarea id="new-description" name="description" rows="2" maxlength="2000" dir="auto" {}
+            textarea id="new-description" name="description" rows="2" dir="auto" {}
             label for="new-due" { (words.due) }
             input id="new-due" name="due" type="date";
             button.main type="submit" name="do" value="new" { (words.add_milestone) }
@@ -270,13 +302,13 @@ pub fn todos(shell: &Shell, view: &Todos) -> Page {
     let words = shell.words();
     let list = html! {
         @if view.rows.is_empty() && view.problem.is_none() { (empty(words.no_todos, None)) }
-        (form_of(shell, "/todos", html! {
-            ul.checklist { @for (at, row) in view.rows.iter().enumerate() { (checked(shell, row, view.from + at, view.total)) } }
-        }))
+        (form_of(shell, "/todos", fitting(LIST_BYTES, |each| html! {
+            ul.checklist { @for (at, row) in (view.from..).zip(&view.rows) { (checked(shell, row, (at, view.total), each)) } }
+        })))
         (pages(shell, view.from, view.rows.len(), view.total))
     };
     let mut fragments: Vec<Fragment> = edited(shell, "/todos", view.edited.as_ref()).into_iter().collect();
-    let head = html! { h1 { (words.todos) " " span.small { (view.total) } } (problem(view.problem.as_deref())) };
+    let head = html! { h1 { (words.todos) " " span.small { (view.total) } } (problem(shell, view.problem.as_ref())) };
     fragments.insert(0, Fragment::new("head", &["lists"], head));
     fragments.push(Fragment::new("list", &["lists"], list));
     if shell.may_write() {
@@ -284,7 +316,7 @@ pub fn todos(shell: &Shell, view: &Todos) -> Page {
             form.inline method="post" action="/todos" {
                 (shell.back())
                 label for="new-todo" { (words.new_todo) }
-                input id="new-todo" name="title" type="text" required maxlength="500" dir="auto";
+                input id="new-todo" name="title" type="text" required dir="auto";
                 button.main type="submit" name="do" value="new" { (words.add_todo) }
                 p.said role="alert" {}
             }

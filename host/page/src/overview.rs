@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use crate::caps::AGENTS;
 use crate::chart::{across, bars};
 use crate::layout::{Fragment, Page, Shell};
 use crate::moves::Column;
@@ -13,6 +14,8 @@ use crate::views::{AgentCard, Overview, TeamTotal};
 
 /// Agents that a chart has; all of them are listed above it.
 const CHARTED: usize = 40;
+/// What a text of a question takes here.
+const EACH: usize = 1_200;
 
 pub fn overview(shell: &Shell, view: &Overview) -> Page {
     let words = shell.words();
@@ -65,7 +68,7 @@ fn waiting(shell: &Shell, view: &Overview) -> Markup {
     html! {
         h2 { (words.open_questions) }
         @if view.questions.is_empty() { (empty(words.no_questions, Some(words.no_questions_help))) }
-        @for card in view.questions.iter().take(3) { (question(shell, card)) }
+        @for card in view.questions.iter().take(3) { (question(shell, card, EACH)) }
         @if view.questions.len() > 3 || view.more_questions { p { a href="/questions" { (words.all_questions) } } }
     }
 }
@@ -75,7 +78,16 @@ fn agents(shell: &Shell, view: &Overview) -> Markup {
     html! {
         h2 { (words.agents) }
         @if view.agents.is_empty() { (empty(words.no_agents, None)) }
-        ul.cards { @for agent in &view.agents { li.card data-key=(agent.face.id) { (card(shell, agent)) } } }
+        @let from = shell.asked("from").and_then(|from| from.parse().ok()).filter(|from| *from < view.agents.len()).unwrap_or(0);
+        @let end = (from + AGENTS).min(view.agents.len());
+        ul.cards { @for agent in &view.agents[from..end] { li.card data-key=(agent.face.id) { (card(shell, agent)) } } }
+        @if from > 0 || end < view.agents.len() {
+            p.pages {
+                span.small { (from + 1) "–" (end) " / " (view.agents.len()) " " }
+                @if from > 0 { a.button href=(shell.with("from", "")) { (words.to_first) } }
+                @if end < view.agents.len() { " " a.button href=(shell.with("from", &end.to_string())) { (words.more) } }
+            }
+        }
     }
 }
 
@@ -101,7 +113,7 @@ fn jobs(shell: &Shell, view: &Overview) -> Markup {
     html! {
         h2 { (words.failed_jobs) @if view.failed_jobs > 0 { " " span.count data-kind="bad" { (view.failed_jobs) } } }
         @if view.jobs.is_empty() { (empty(words.no_failed_jobs, None)) }
-        @else { ul.rows { @for job in &view.jobs { (job_row(shell, job)) } } }
+        @else { ul.rows { @for job in &view.jobs { (job_row(shell, job)) } } p { a href="/jobs?status=FAILED" { (words.all_failed_jobs) } } }
     }
 }
 

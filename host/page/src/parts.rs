@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 
+use crate::caps::{LIST_BYTES, SAID_BYTES};
 use crate::layout::Shell;
+use crate::long::{Long, fitting, long};
 use crate::markdown::{markdown, plain_line};
 use crate::time::{when, written};
 use crate::views::{
@@ -37,6 +39,25 @@ pub fn encode(text: &str) -> String {
     }
     // A name of dots alone would mean a way up.
     if encoded.chars().all(|c| c == '.') { encoded.replace('.', "%2E") } else { encoded }
+}
+
+/// A part of an address as it was meant.
+pub(crate) fn decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let (mut meant, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    while at < bytes.len() {
+        let code = bytes.get(at + 1..at + 3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match (bytes[at], code.and_then(|digits| u8::from_str_radix(digits, 16).ok())) {
+            (b'%', Some(byte)) => {
+                meant.push(byte);
+                at += 2;
+            }
+            (b'+', _) => meant.push(b' '),
+            (byte, _) => meant.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&meant).into_owned()
 }
 
 pub(crate) fn task_path(id: &str) -> String {
@@ -194,8 +215,23 @@ pub(crate) fn job_mark(status: &str) -> &'static str {
     }
 }
 
-/// A question with what there is to know, and the place for its answer.
-pub(crate) fn question(shell: &Shell, card: &QuestionCard) -> Markup {
+/// Markdown of others: its beginning, with a way to all of it.
+pub(crate) fn said(shell: &Shell, id: &str, text: &str, bytes: usize) -> Markup {
+    long(shell, &Long { id, text, bytes, unread: 0 }, &|text| markdown(text, &|id| shell.name_of(id)))
+}
+
+/// The same of what is no markdown.
+pub(crate) fn noted(shell: &Shell, id: &str, text: &str, bytes: usize) -> Markup {
+    long(shell, &Long { id, text, bytes, unread: 0 }, &|text| html! { (text) })
+}
+
+/// Several questions, with as much of each as a page can bear.
+pub(crate) fn questions_of<'a>(shell: &Shell, cards: impl Iterator<Item = &'a QuestionCard> + Clone) -> Markup {
+    fitting(LIST_BYTES, |each| html! { @for card in cards.clone() { (question(shell, card, each)) } })
+}
+
+/// A question with what there is to know, and the place for its answer; `each` is what one of its texts may take.
+pub(crate) fn question(shell: &Shell, card: &QuestionCard, each: usize) -> Markup {
     let words = shell.words();
     html! {
         article.question id=(format!("q-{}", card.id)) data-key=(format!("q-{}", card.id)) {
@@ -207,18 +243,18 @@ pub(crate) fn question(shell: &Shell, card: &QuestionCard) -> Markup {
                 }))
                 " " (agent_link(&card.asker)) " " span.small { (when(card.asked_at)) }
                 @if let Some((id, title)) = &card.task {
-                    " " a.small href=(task_path(id)) { (words.for_task) ": " bdi { (clip(title, 100)) } }
+                    " " a.small href=(task_path(id)) { (words.for_task) @if !title.is_empty() { ": " bdi { (clip(title, 100)) } } }
                 }
             }
-            div.text dir="auto" { (markdown(&card.question, &|id| shell.name_of(id))) }
-            @if let Some(context) = &card.context { blockquote.small dir="auto" { (clip(context, 400)) } }
+            div.text dir="auto" { (said(shell, &format!("q-{}", card.id), &card.question, each)) }
+            @if let Some(context) = &card.context { blockquote.small dir="auto" { (clip(context, each.min(400))) } }
             @if let Some(deadline) = card.deadline { p.small { (words.deadline) ": " (when(deadline)) } }
-            @if let Some(answer) = &card.default_answer { p.small dir="auto" { (words.default_answer) ": " (clip(answer, 200)) } }
+            @if let Some(answer) = &card.default_answer { div.small dir="auto" { (words.default_answer) ": " (noted(shell, &format!("d-{}", card.id), answer, each.min(400))) } }
             @match (&card.answer, card.state) {
                 (Some((text, by, at)), _) => {
                     div.answer dir="auto" {
                         p.small { (words.answered_by) " " bdi { (clip(by, 60)) } " · " (when(*at)) }
-                        (markdown(&clip(text, 2_400), &|id| shell.name_of(id)))
+                        (said(shell, &format!("a-{}", card.id), text, each))
                     }
                 },
                 (None, QuestionState::Open) if shell.may_write() => (answer_form(shell, card)),
@@ -235,15 +271,22 @@ fn answer_form(shell: &Shell, card: &QuestionCard) -> Markup {
         form method="post" action=(format!("/questions/{}/answer", encode(&card.id))) {
             (shell.back())
             label for=(name) { (words.answer) }
-            textarea id=(name) name="answer" rows="2" required maxlength="20000" dir="auto" {}
+            textarea id=(name) name="answer" rows="2" required dir="auto" {}
             button.main type="submit" { (words.send_answer) }
             p.said role="alert" {}
         }
     }
 }
 
+/// What was said, with as much of each as a page can bear; `more` stands behind it.
+pub(crate) fn bubbles(shell: &Shell, all: &[Bubble], id: Option<&str>, more: &Markup) -> Markup {
+    fitting(SAID_BYTES, |each| {
+        html! { ol.bubbles id=[id] { @for one in all { (bubble(shell, one, each)) } (more) } }
+    })
+}
+
 /// Something that was said, with who said it and when, on whichever side.
-pub(crate) fn bubble(shell: &Shell, one: &Bubble) -> Markup {
+fn bubble(shell: &Shell, one: &Bubble, each: usize) -> Markup {
     let words = shell.words();
     let side = match one.side {
         Side::Left => "left",
@@ -259,17 +302,21 @@ pub(crate) fn bubble(shell: &Shell, one: &Bubble) -> Markup {
             }
             @if let Some(tool) = &one.failed_tool { p.notice data-kind="bad" { (badge("bad", "✕", words.tool_failed)) " " code { (clip(tool, 60)) } } }
             @else if one.failed { p.notice data-kind="bad" { (badge("bad", "✕", words.it_was_blocked)) } }
-            @if !one.text.is_empty() { div.text dir="auto" { (markdown(&one.text, &|id| shell.name_of(id))) } }
+            @if !one.text.is_empty() {
+                @let text = Long { id: &one.id, text: &one.text, bytes: each, unread: one.cut };
+                div.text dir="auto" { (long(shell, &text, &|text| markdown(text, &|id| shell.name_of(id)))) }
+            }
             @match one.rest {
-                Rest::Here if one.cut == 0 => {},
-                Rest::Here => p.small { (words.cut) " (" (one.cut) " B) " a href=(shell.with("full", &one.id)) { (words.show_whole) } },
-                Rest::InTranscript => p.small { (words.cut) " " a href=(shell.with("full", &one.id)) { (words.show_whole) } },
+                Rest::Here => {},
+                // Its beginning is all that is here; where that is cut as well, it has said so.
+                Rest::InTranscript if one.cut > 0 || one.text.len() > each => {},
+                Rest::InTranscript => p.small { (words.cut) " " a href=(shell.with_all(&[("full", &one.id), ("at", "")])) { (words.show_whole) } },
                 Rest::Gone => p.small { (words.rest_gone) },
             }
             @if !one.tools.is_empty() {
-                p.tools.small { (words.tool_calls) ": " @for tool in &one.tools { code { (clip(tool, 60)) } " " } }
+                p.tools.small { (words.tool_calls) ": " @for tool in one.tools.iter().take(each / 50 + 1) { code { (clip(tool, 60)) } " " } }
             }
-            @if let Some(card) = &one.question { (question(shell, card)) }
+            @if let Some(card) = &one.question { (question(shell, card, each)) }
         }
     }
 }

@@ -3,7 +3,7 @@
 use maud::html;
 
 use crate::layout::{Fragment, Page, Shell};
-use crate::parts::{empty, question};
+use crate::parts::{empty, questions_of};
 use crate::views::{QuestionState, Questions};
 
 pub fn questions(shell: &Shell, view: &Questions) -> Page {
@@ -27,7 +27,7 @@ pub fn questions(shell: &Shell, view: &Questions) -> Page {
             @if view.state == QuestionState::Open { (empty(words.no_questions, Some(words.no_questions_help))) }
             @else { (empty(words.nothing_here, None)) }
         }
-        @for card in &view.questions { (question(shell, card)) }
+        (questions_of(shell, view.questions.iter()))
         @if let Some(next) = &view.next { p { a.button href=(shell.with("cursor", next)) { (words.more) } } }
     };
     let fragments = vec![Fragment::new("head", &[], head), Fragment::new("list", &["questions"], list)];

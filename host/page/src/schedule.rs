@@ -42,7 +42,7 @@ fn chart(shell: &Shell, view: &Schedule) -> Markup {
                 @for tick in 0..=TICKS {
                     @let x = LEFT + tick * WIDE / TICKS;
                     line.axis x1=(x) y1=(TOP - 6) x2=(x) y2=(height) {}
-                    text.tick x=(x) y="12" text-anchor=(if tick == TICKS { "end" } else if tick == 0 { "start" } else { "middle" }) { (&iso(first + (last - first) / TICKS * tick)[5..16].replace('T', " ")) }
+                    text.tick x=(x) y="12" text-anchor=(if tick == TICKS { "end" } else if tick == 0 { "start" } else { "middle" }) data-at=(iso(first + (last - first) / TICKS * tick)) { (&iso(first + (last - first) / TICKS * tick)[5..16].replace('T', " ")) }
                 }
                 line.now x1=(place(view.now)) y1=(TOP - 6) x2=(place(view.now)) y2=(height) { title { (words.now) } }
                 @for (at, bar) in view.bars.iter().enumerate() {
@@ -52,7 +52,7 @@ fn chart(shell: &Shell, view: &Schedule) -> Markup {
                         }
                     }
                 }
-                @for (at, bar) in view.bars.iter().enumerate() { (row(shell, bar, at, (place(bar.from), place(bar.to)))) }
+                @for (at, bar) in view.bars.iter().enumerate() { (row(shell, bar, (at, view.now), (place(bar.from), place(bar.to)))) }
             }
         }
         @if view.total > view.bars.len() {
@@ -68,19 +68,25 @@ fn elbow(from: (u64, u64), to: (u64, u64)) -> String {
     format!("M{} {}h6V{}H{}", from.0, from.1, to.1, to.0)
 }
 
-fn row(shell: &Shell, bar: &Bar, at: usize, (from, to): (u64, u64)) -> Markup {
+fn row(shell: &Shell, bar: &Bar, (at, now): (usize, u64), (from, to): (u64, u64)) -> Markup {
     let (words, card) = (shell.words(), &bar.card);
     let top = TOP + at as u64 * ROW;
     let title = shown_title(shell, card);
+    let is_overdue = bar.is_due && bar.to < now;
     let kind = match (card.question.is_some(), card.status.as_str()) {
         (true, _) => "asks",
+        _ if is_overdue => "bad",
         (_, "in_progress") => "going",
         (_, "blocked") => "stuck",
         _ => "calm",
     };
     let status = if card.question.is_some() { words.waits_for_person } else { words.task_status(&card.status) };
     let told = card.question.as_ref().or(card.blocked.as_ref());
-    let due = if bar.is_due { format!(" · {} {}", words.due, &iso(bar.to)[..10]) } else { String::new() };
+    let due = match bar.is_due {
+        true if is_overdue => format!(" · {} {}", words.overdue, &iso(bar.to)[..10]),
+        true => format!(" · {} {}", words.due, &iso(bar.to)[..10]),
+        false => format!(" · {}", words.until_now),
+    };
     let wide = to.saturating_sub(from).max(6);
     // On its bar where there is room, else behind it.
     let told_at = if wide > TOLD { from + 6 } else { (from + wide + 6).min(LEFT + WIDE - TOLD) };
@@ -89,8 +95,8 @@ fn row(shell: &Shell, bar: &Bar, at: usize, (from, to): (u64, u64)) -> Markup {
             aria-label=(format!("{} · {status}{due}{}", clip(&title, 100), told.map(|told| format!(" · {}", clip(told, 120))).unwrap_or_default())) {
             title { (clip(&title, 160)) (due) @if let Some(told) = told { " — " (clip(told, 200)) } }
             text x="4" y=(top + 15) { (mark(card)) " " (short(&title, 28)) }
-            text.tick x="4" y=(top + 29) { (clip(&card.agent.name, 24)) " · " (status) }
-            rect x=(from) y=(top + 7) width=(wide) height="16" rx="3" {}
+            text.tick x="4" y=(top + 29) { (clip(&card.agent.name, 24)) " · " (status) @if is_overdue { " · ! " (words.overdue) } }
+            rect x=(from) y=(top + 7) width=(wide) height="16" rx="3" data-until-now[!bar.is_due] {}
             @if let Some(told) = told { text.tick x=(told_at) y=(top + 19) { (mark(card)) " " (short(told, 34)) } }
         }
     }

@@ -3,23 +3,41 @@
 use maud::{Markup, html};
 
 use crate::assets::mark_of;
+use crate::conversations::name_of;
 use crate::layout::{Fragment, Page, Shell};
-use crate::parts::{clip, empty, encode, indexed};
+use crate::long::in_field;
+use crate::parts::{clip, code_marks, empty, encode, indexed};
 use crate::plugins::card;
+use crate::task_tabs::pages;
 use crate::time::when;
-use crate::views::{Rules, SlotDetail, Tried};
+use crate::views::{Answered, Rules, SlotDetail, Tried};
 use crate::words::Words;
+
+/// What an editor takes at most beside everything else, and alone on its page.
+const EDITOR_BYTES: usize = 20_000;
+const ALONE_BYTES: usize = 125_000;
 
 pub fn slot(shell: &Shell, view: &SlotDetail) -> Page {
     let mut fragments = vec![Fragment::new("head", &["plugins", "counters"], head(shell, view))];
+    let alone = match (shell.asked("edit").as_deref(), &view.rules) {
+        (Some("config"), _) => Some(Fragment::new("config", &[], config(shell, view, ALONE_BYTES))),
+        (Some("rules"), Some(rules)) => {
+            Some(Fragment::new("rules", &[], rules_editor(shell, view, rules, ALONE_BYTES)))
+        }
+        _ => None,
+    };
+    if let Some(alone) = alone.filter(|_| shell.may_admin()) {
+        fragments.push(alone);
+        return Page { nav: "plugins", title: clip(&view.card.slot, 80), fragments, dialog: None };
+    }
     if view.classifies && shell.may_admin() {
         fragments.push(Fragment::new("try", &[], try_it(shell, view)));
     }
     if shell.may_admin() {
         fragments.push(Fragment::new("load", &[], load(shell, view)));
-        fragments.push(Fragment::new("config", &[], config(shell, view)));
+        fragments.push(Fragment::new("config", &[], config(shell, view, EDITOR_BYTES)));
         if let Some(rules) = &view.rules {
-            fragments.push(Fragment::new("rules", &[], rules_editor(shell, view, rules)));
+            fragments.push(Fragment::new("rules", &[], rules_editor(shell, view, rules, EDITOR_BYTES)));
         }
     }
     fragments.push(Fragment::new("history", &["plugins"], history(shell, view)));
@@ -81,7 +99,7 @@ fn source_field(shell: &Shell, view: &SlotDetail, id: &str, value: &str) -> Mark
     let list = format!("{id}-list");
     html! {
         label for=(id) { (shell.words().source) }
-        input id=(id) name="source" type="text" required maxlength="400" list=(list) value=(value) placeholder="builtin:rules";
+        input id=(id) name="source" type="text" required list=(list) value=(value) placeholder="builtin:rules";
         datalist id=(list) { @for one in &view.sources { option value=(one) {} } }
     }
 }
@@ -93,20 +111,31 @@ fn try_it(shell: &Shell, view: &SlotDetail) -> Markup {
     html! {
         h2 { (words.try_classifier) }
         p.small { (words.try_help) }
-        form method="get" action=(path_of(view)) {
+        form method="post" action=(format!("{}/try", path_of(view))) {
+            (shell.back())
             (source_field(shell, view, "try-source", asked))
             label for="try-text" { (words.try_text) }
-            textarea id="try-text" name="text" rows="3" maxlength="1000" dir="auto" { (clip(&view.text, 4_000)) }
+            textarea id="try-text" name="text" rows="3" dir="auto" { (view.text) }
             div.actions {
-                button.main type="submit" name="try" value="text" { (words.try_on_text) }
-                button type="submit" name="try" value="sessions" { (words.try_on_sessions) }
+                button.main type="submit" name="try" value="source:text" { (words.try_on_text) }
+                button type="submit" name="try" value="source:sessions" { (words.try_on_sessions) }
             }
+            p.said role="alert" {}
         }
-        @if let Some(tried) = &view.tried { (outcome(shell, tried)) }
+        @if let Some(tried) = &view.tried { (outcome(shell, view, tried)) }
     }
 }
 
-fn outcome(shell: &Shell, tried: &Tried) -> Markup {
+/// What was answered, with the category by its name.
+fn answered(shell: &Shell, view: &SlotDetail, one: &Answered) -> String {
+    let mut said = one.category.as_deref().map_or("–", |key| name_of(shell, &view.categories, key)).to_owned();
+    if !one.rest.is_empty() {
+        said = format!("{said} {}", one.rest);
+    }
+    if one.failed { format!("✕ {}", one.rest) } else { said }
+}
+
+fn outcome(shell: &Shell, view: &SlotDetail, tried: &Tried) -> Markup {
     let words = shell.words();
     html! {
         div id="tried" {
@@ -128,8 +157,8 @@ fn outcome(shell: &Shell, tried: &Tried) -> Markup {
                                             None => (clip(&row.title, 100)),
                                         }
                                     }
-                                    td { (clip(&row.before, 120)) }
-                                    td { (clip(&row.after, 120)) @if row.before != row.after { " " strong { "≠" } span.unseen { " " (words.tried_changed) } } }
+                                    td { (clip(&answered(shell, view, &row.before), 120)) }
+                                    td { (clip(&answered(shell, view, &row.after), 120)) @if row.before != row.after { " " strong { "≠" } span.unseen { " " (words.tried_changed) } } }
                                 }
                             }
                         }
@@ -156,7 +185,7 @@ fn load(shell: &Shell, view: &SlotDetail) -> Markup {
             input id="upload" type="file" accept=".wasm" required;
             button type="submit" { (words.do_upload) }
             p.said role="alert" {}
-            noscript { p.small { (words.upload_needs_script) } }
+            noscript { p.small { (code_marks(words.upload_needs_script)) } }
         }
         @if view.classifies {
             form.inline method="post" action=(format!("{}/try/upload", path_of(view))) data-upload {
@@ -178,34 +207,51 @@ fn try_typed(shell: &Shell, view: &SlotDetail, what: &str) -> Markup {
     };
     html! {
         label for=(id) { (words.try_first) }
-        textarea id=(id) name="text" rows="2" maxlength="1000" dir="auto" { (clip(&view.text, 4_000)) }
+        textarea id=(id) name="text" rows="2" dir="auto" { (view.text) }
         div.actions { (button("text", words.try_on_text)) (button("sessions", words.try_on_sessions)) }
     }
 }
 
-fn config(shell: &Shell, view: &SlotDetail) -> Markup {
+/// Where an editor stands that takes more than there is room for here; what a page cannot hold at all is not cut, since saving it would lose the rest.
+fn elsewhere(shell: &Shell, what: &str, word: &str, text: &Markup, bytes_max: usize) -> Option<Markup> {
     let words = shell.words();
+    match text.0.len() {
+        bytes if bytes > ALONE_BYTES => {
+            Some(html! { p.notice data-kind="stuck" { (word) ": " (words.too_long_here) } })
+        }
+        bytes if bytes > bytes_max => {
+            Some(html! { p { a.button href=(shell.with("edit", what)) { (words.edit) ": " (word) } } })
+        }
+        _ => None,
+    }
+}
+
+fn config(shell: &Shell, view: &SlotDetail, bytes_max: usize) -> Markup {
+    let words = shell.words();
+    let text = in_field(view.typed_config.as_ref().unwrap_or(&view.config));
+    let away = elsewhere(shell, "config", words.config_json, &text, bytes_max);
     html! {
         h2 { (words.config_of_plugin) }
-        @match &view.card.plugin {
-            Some(plugin) => form method="post" action=(path_of(view)) {
+        @match (&view.card.plugin, away) {
+            (Some(_), Some(away)) => (away),
+            (Some(plugin), None) => form method="post" action=(path_of(view)) {
                 (shell.back())
                 input type="hidden" name="source" value=(plugin.source);
                 input type="hidden" name="seen" value=(view.mark()) data-keep[view.typed_config.is_some()];
                 label for="config-text" { (words.config_json) }
                 textarea.code id="config-text" name="config" rows="8" spellcheck="false" dir="ltr" data-keep[view.typed_config.is_some()] {
-                    (clip(view.typed_config.as_ref().unwrap_or(&view.config), 60_000))
+                    (text)
                 }
                 button type="submit" name="do" value="config" { (words.save_config) }
                 @if view.classifies { (try_typed(shell, view, "config")) }
                 p.said role="alert" {}
             },
-            None => (empty(words.nothing_serves, None)),
+            (None, _) => (empty(words.nothing_serves, None)),
         }
     }
 }
 
-fn rules_editor(shell: &Shell, view: &SlotDetail, rules: &Rules) -> Markup {
+fn rules_editor(shell: &Shell, view: &SlotDetail, rules: &Rules, bytes_max: usize) -> Markup {
     let words = shell.words();
     let not_here = |why: &str, said: &str| {
         html! { p.notice data-kind="stuck" dir="auto" { code { "plugins/rules.json5" } " " (why) " " (clip(said, 300)) } }
@@ -213,7 +259,7 @@ fn rules_editor(shell: &Shell, view: &SlotDetail, rules: &Rules) -> Markup {
     html! {
         h2 { (words.rules) }
         @match rules {
-            Rules::Text(text) => (rules_form(shell, view, text)),
+            Rules::Text(text) => (rules_form(shell, view, text, bytes_max)),
             Rules::TooLong => (not_here(words.rules_too_long, "")),
             Rules::NotText => (not_here(words.rules_not_text, "")),
             Rules::Unread(said) => (not_here(words.rules_unread, said)),
@@ -221,8 +267,12 @@ fn rules_editor(shell: &Shell, view: &SlotDetail, rules: &Rules) -> Markup {
     }
 }
 
-fn rules_form(shell: &Shell, view: &SlotDetail, rules: &str) -> Markup {
+fn rules_form(shell: &Shell, view: &SlotDetail, rules: &str, bytes_max: usize) -> Markup {
     let words = shell.words();
+    let text = in_field(view.typed_rules.as_deref().unwrap_or(rules));
+    if let Some(away) = elsewhere(shell, "rules", words.rules, &text, bytes_max) {
+        return away;
+    }
     html! {
         p.small { (words.rules_help) }
         form method="post" action=(format!("{}/rules", path_of(view))) {
@@ -230,7 +280,7 @@ fn rules_form(shell: &Shell, view: &SlotDetail, rules: &str) -> Markup {
             input type="hidden" name="seen" value=(mark_of(rules)) data-keep[view.typed_rules.is_some()];
             label for="rules-text" { code { "plugins/rules.json5" } }
             textarea.code id="rules-text" name="rules" rows="14" spellcheck="false" dir="ltr" data-keep[view.typed_rules.is_some()] {
-                (view.typed_rules.as_deref().unwrap_or(rules))
+                (text)
             }
             button type="submit" { (words.save_rules) }
             (try_typed(shell, view, "rules"))
@@ -243,9 +293,10 @@ fn history(shell: &Shell, view: &SlotDetail) -> Markup {
     let words = shell.words();
     html! {
         h2 { (words.swaps) }
-        (indexed(shell, &view.history, |rows| html! {
+        (indexed(shell, &view.history, |(rows, older)| html! {
             @if rows.is_empty() { (empty(words.no_swaps, None)) }
             ol.timeline { @for row in rows { li { code { (clip(&row.kind, 60)) } " " span.small { (when(row.at)) } @if !row.said.is_empty() { p.small dir="auto" { (clip(&row.said, 300)) } } } } }
+            (pages(shell, older.as_deref().map(|older| (older, words.older)), shell.asked("cursor").is_some()))
         }))
     }
 }

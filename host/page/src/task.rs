@@ -3,17 +3,20 @@
 use maud::{Markup, html};
 
 use crate::layout::{Fragment, Page, Shell};
-use crate::markdown::markdown;
+use crate::long::{fitting, label_bytes};
 use crate::moves::{Move, moves};
 use crate::parts::{
-    agent_link, badge, clip, empty, encode, moment, priority_badge, question, shown_title, status_badge, steps_bar,
-    task_path,
+    agent_link, badge, clip, empty, encode, moment, noted, priority_badge, question, said, shown_title, status_badge,
+    steps_bar, task_path,
 };
 use crate::task_tabs;
 use crate::views::{Blocker, StepRow, TaskDetail, TaskDialog, TaskTab};
 use crate::words::Words;
 
-const TEXT_BYTES: usize = 24_000;
+/// What the description and what led to it may take, what each of the texts at the head, and all steps together.
+const TEXT_BYTES: usize = 12_000;
+const HEAD_BYTES: usize = 2_000;
+const STEPS_BYTES: usize = 50_000;
 
 pub fn task(shell: &Shell, view: &TaskDetail, tab: &TaskTab, dialog: Option<TaskDialog>) -> Page {
     let topics = [format!("task:{}", view.card.id)];
@@ -57,13 +60,13 @@ fn head(shell: &Shell, view: &TaskDetail, tab: &TaskTab) -> Markup {
         div.head { (status_badge(shell, &card.status)) (priority_badge(shell, &card.priority)) (agent_link(&card.agent)) span.small { (moment(&card.activity)) } }
         @if let Some(steps) = card.steps { (steps_bar(shell, steps)) }
         @if let Some(problem) = &view.problem { p.notice data-kind="bad" dir="auto" { strong { (words.unreadable) } " " (clip(problem, 300)) } }
-        @if let Some(card) = &view.question { (question(shell, card)) }
+        @if let Some(card) = &view.question { (question(shell, card, HEAD_BYTES)) }
         @else if let Some(blocked) = &view.blocked { (blocker(shell, blocked)) }
         @if let Some((kind, summary, reason)) = &view.outcome {
             div.notice data-kind=(if kind == "completed" { "good" } else { "calm" }) dir="auto" {
                 strong { (words.outcome) ": " (words.task_status(kind)) }
-                @if !summary.is_empty() { p { (clip(summary, 2_000)) } }
-                @if !reason.is_empty() { p { (clip(reason, 2_000)) } }
+                @if !summary.is_empty() { div { (noted(shell, "summary", summary, HEAD_BYTES)) } }
+                @if !reason.is_empty() { div { (noted(shell, "reason", reason, HEAD_BYTES)) } }
             }
         }
         @if shell.may_write() && !view.is_over { (actions(shell, view)) }
@@ -79,13 +82,13 @@ fn blocker(shell: &Shell, blocked: &Blocker) -> Markup {
     let words = shell.words();
     html! {
         div.notice data-kind="stuck" dir="auto" {
-            (badge("stuck", "■", words.blocked)) " " (clip(&blocked.reason, 600))
+            (badge("stuck", "■", words.blocked)) " " (noted(shell, "blocked", &blocked.reason, HEAD_BYTES))
             p.small {
                 (clip(words.blocker_kind(&blocked.kind), 60))
                 @if !blocked.unblocked_by.is_empty() { " · → " bdi { (clip(&blocked.unblocked_by.join(", "), 200)) } }
-                @if !blocked.action.is_empty() { " · " bdi { (clip(&blocked.action, 200)) } }
                 @if !blocked.escalation.is_empty() && blocked.escalation != "none" { " · " (clip(words.escalation(&blocked.escalation), 60)) }
             }
+            @if !blocked.action.is_empty() { div.small { bdi { (noted(shell, "action", &blocked.action, 400)) } } }
         }
     }
 }
@@ -129,14 +132,17 @@ fn steps(shell: &Shell, view: &TaskDetail) -> Markup {
         @if view.steps.is_empty() { (empty(words.no_steps, None)) }
         form method="post" action=(format!("{path}/steps")) {
             (seen(shell, view))
-            ol.checklist { @for (at, row) in view.steps.iter().enumerate() { (step(shell, view, at, row, writes)) } }
+            (fitting(STEPS_BYTES, |each| html! {
+                ol.checklist start=(view.steps_from + 1) { @for row in &view.steps { (step(shell, row, (writes, each))) } }
+            }))
             p.said role="alert" {}
         }
+        (step_pages(shell, view))
         @if writes {
             form.inline method="post" action=(format!("{path}/steps")) {
                 (seen(shell, view))
                 label for="new-step" { (words.new_step) }
-                input id="new-step" name="content" type="text" required maxlength="2000" dir="auto";
+                input id="new-step" name="content" type="text" required dir="auto";
                 button type="submit" name="do" value="add" { (words.add_step) }
                 p.said role="alert" {}
             }
@@ -144,7 +150,21 @@ fn steps(shell: &Shell, view: &TaskDetail) -> Markup {
     }
 }
 
-fn step(shell: &Shell, view: &TaskDetail, at: usize, row: &StepRow, writes: bool) -> Markup {
+/// Ways to the steps that are not shown.
+fn step_pages(shell: &Shell, view: &TaskDetail) -> Markup {
+    let (words, end) = (shell.words(), view.steps_from + view.steps.len());
+    html! {
+        @if view.steps.len() < view.steps_total {
+            p.pages {
+                span.small { (view.steps_from + 1) "–" (end) " / " (view.steps_total) " " }
+                @if view.steps_from > 0 { a.button href=(shell.with("steps", "0")) { (words.to_first) } }
+                @if end < view.steps_total { " " a.button href=(shell.with("steps", &end.to_string())) { (words.more) } }
+            }
+        }
+    }
+}
+
+fn step(shell: &Shell, row: &StepRow, (writes, each): (bool, usize)) -> Markup {
     let words = shell.words();
     let (kind, mark, word) = match row.status.as_str() {
         "done" => ("good", "✓", words.step_done),
@@ -153,19 +173,14 @@ fn step(shell: &Shell, view: &TaskDetail, at: usize, row: &StepRow, writes: bool
         _ => ("calm", "○", words.step_open),
     };
     let is_open = matches!(row.status.as_str(), "pending" | "in_progress");
-    let order = |with: usize| -> String {
-        let mut ids: Vec<&str> = view.steps.iter().map(|step| step.id.as_str()).collect();
-        ids.swap(at, with);
-        format!("order:{}", ids.join(","))
-    };
     let button = |value: String, mark: &str, word: &str| {
-        let label = format!("{word}: {}", clip(&row.content, 60));
+        let label = format!("{word}: {}", clip(&row.content, label_bytes(each)));
         html! { button.quiet type="submit" name="do" value=(value) aria-label=(label) title=(word) { (mark) } }
     };
     html! {
         li data-key=(row.id) data-status=(row.status) {
             (badge(kind, mark, word))
-            span.content dir="auto" { span.small { "(" (row.id) ") " } (clip(&row.content, 600)) }
+            span.content dir="auto" { span.small { "(" (row.id) ") " } (noted(shell, &format!("step-{}", row.id), &row.content, each)) }
             @if writes && !row.id.is_empty() {
                 span.buttons {
                     @if is_open {
@@ -173,8 +188,8 @@ fn step(shell: &Shell, view: &TaskDetail, at: usize, row: &StepRow, writes: bool
                         (button(format!("skip:{}", row.id), "⤼", words.skip_step))
                     }
                     @if row.status == "pending" { (button(format!("start:{}", row.id), "▶", words.start_step)) }
-                    @if at > 0 { (button(order(at - 1), "↑", words.move_up)) }
-                    @if at + 1 < view.steps.len() { (button(order(at + 1), "↓", words.move_down)) }
+                    @if !row.is_first { (button(format!("up:{}", row.id), "↑", words.move_up)) }
+                    @if !row.is_last { (button(format!("down:{}", row.id), "↓", words.move_down)) }
                 }
             }
         }
@@ -185,17 +200,20 @@ fn about(shell: &Shell, view: &TaskDetail) -> Markup {
     let words = shell.words();
     html! {
         h2 { (words.description) }
-        div.text dir="auto" { (markdown(&clip(&view.description, TEXT_BYTES), &|id| shell.name_of(id))) }
+        div.text dir="auto" { (said(shell, "description", &view.description, TEXT_BYTES)) }
         @if let Some(context) = &view.context {
             h3 { (words.context) }
-            div.text dir="auto" { (markdown(&clip(context, TEXT_BYTES), &|id| shell.name_of(id))) }
+            div.text dir="auto" { (said(shell, "context", context, TEXT_BYTES)) }
         }
         dl.facts {
             dt { (words.created) } dd { (moment(&view.created)) @if let Some(by) = &view.created_by { " · " bdi { (clip(by, 60)) } } }
             @if let Some(due) = &view.due { dt { (words.due) } dd { (moment(due)) } }
             @if !view.depends_on.is_empty() {
                 dt { (words.depends_on) }
-                dd { @for (at, (id, title)) in view.depends_on.iter().take(20).enumerate() { @if at > 0 { " · " } a href=(task_path(id)) dir="auto" { (named_task(shell, title)) } } }
+                dd {
+                    @for (at, (id, title)) in view.depends_on.iter().enumerate() { @if at > 0 { " · " } a href=(task_path(id)) dir="auto" { (named_task(shell, title)) } }
+                    @if view.depends_left > 0 { " · +" (view.depends_left) " " a href=(format!("/api/tasks/{}", encode(&view.card.id))) { (words.show_whole) } }
+                }
             }
             @if let Some(session) = &view.work_session {
                 dt { (words.work_session) }
@@ -223,14 +241,14 @@ fn ask(shell: &Shell, view: &TaskDetail, dialog: TaskDialog) -> Markup {
             p dir="auto" { (shown_title(shell, &view.card)) }
             (seen(shell, view))
             label for="text" { (label) }
-            textarea id="text" name="text" rows="3" required[required] maxlength="2000" dir="auto" {}
+            textarea id="text" name="text" rows="3" required[required] dir="auto" {}
             @if dialog == TaskDialog::Complete && view.card.steps.is_some_and(|steps| steps.done < steps.total) {
                 label.check { input type="checkbox" name="force" value="true"; " " (words.force_complete) }
             }
             p.said role="alert" {}
             div.actions {
                 button.main type="submit" name="move" value=(dialog.as_str()) { (title) }
-                a.button href=(path) { (words.never_mind) }
+                a.button href=(path) data-dismiss data-forget { (words.never_mind) }
             }
         }
     }

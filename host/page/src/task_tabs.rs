@@ -3,24 +3,33 @@
 use maud::{Markup, html};
 
 use crate::layout::Shell;
-use crate::parts::{badge, bubble, clip, empty, indexed, task_path};
+use crate::long::fitting;
+use crate::parts::{badge, bubbles, clip, empty, indexed, noted, task_path};
 use crate::time::when;
 use crate::views::{Bubble, EventRow, Indexed, TaskDetail};
+
+/// What all lines of progress together may take.
+const PROGRESS_BYTES: usize = 24_000;
 
 pub(crate) fn timeline(shell: &Shell, view: &TaskDetail) -> Markup {
     let words = shell.words();
     html! {
         h2 { (words.timeline) }
         @if view.progress.is_empty() { (empty(words.no_progress, None)) }
-        ol.timeline {
-            @if view.progress_left > 0 { li.small { "… +" (view.progress_left) } }
-            @for line in &view.progress { li dir="auto" { (clip(line, 400)) } }
+        @if view.progress_from > 0 || view.progress_later > 0 {
+            p.pages {
+                @if view.progress_from > 0 { a.button href=(shell.with("before", &view.progress_from.to_string())) { (words.older) " (" (view.progress_from) ")" } }
+                @if view.progress_later > 0 { " " a.button href=(shell.with("before", "")) { (words.latest) } }
+            }
         }
+        (fitting(PROGRESS_BYTES, |each| html! {
+            ol.timeline { @for (at, line) in (view.progress_from..).zip(&view.progress) { li dir="auto" { (noted(shell, &format!("line-{at}"), line, each)) } } }
+        }))
         @if shell.may_write() && !view.is_over {
             form.inline method="post" action=(format!("{}/note", task_path(&view.card.id))) {
                 (shell.back())
                 label for="note" { (words.note) }
-                input id="note" name="text" type="text" required maxlength="2000" dir="auto";
+                input id="note" name="text" type="text" required dir="auto";
                 button type="submit" { (words.do_note) }
                 p.said role="alert" {}
             }
@@ -34,7 +43,7 @@ pub(crate) fn conversation(shell: &Shell, view: &TaskDetail, turns: &[Bubble], t
         h2 { (words.conversation) " " span.small { (total) } }
         (pages)
         @if turns.is_empty() { (empty(words.no_turns, None)) }
-        ol.bubbles { @for one in turns { (bubble(shell, &once(view, one))) } }
+        (bubbles(shell, &turns.iter().map(|one| once(view, one)).collect::<Vec<_>>(), None, &html! {}))
     }
 }
 

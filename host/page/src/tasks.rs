@@ -3,12 +3,16 @@
 use maud::{Markup, html};
 
 use crate::layout::{Fragment, Page, Shell};
+use crate::long::fitting;
 use crate::moves::{Column, moves};
 use crate::parts::{
     agent_link, badge, clip, empty, indexing, moment, priority_badge, shown_title, status_badge, steps_bar, task_path,
 };
 use crate::task::move_word;
 use crate::views::{BoardColumn, Face, TaskCard, Tasks, TasksFilter};
+
+/// What the board may take; a card leads to all of what it tells.
+const BOARD_BYTES: usize = 125_000;
 
 pub fn tasks(shell: &Shell, view: &Tasks) -> Page {
     let words = shell.words();
@@ -27,7 +31,7 @@ fn head(shell: &Shell, view: &Tasks) -> Markup {
 pub(crate) fn filters(shell: &Shell, filter: &TasksFilter, agents: &[Face], shown_as: &str) -> Markup {
     let words = shell.words();
     let ways = [("", words.board), ("canvas", words.canvas), ("schedule", words.schedule)];
-    let whole = if shown_as.is_empty() { "/tasks".to_owned() } else { format!("/tasks?view={shown_as}") };
+    let whole = shell.with_all(&["agent", "priority", "q", "column", "from", "cursor"].map(|name| (name, "")));
     let is_narrow =
         filter.agent.is_some() || filter.priority.is_some() || filter.text.is_some() || filter.column.is_some();
     html! {
@@ -66,13 +70,15 @@ fn board(shell: &Shell, view: &Tasks) -> Markup {
         @if let Some(percent) = view.indexing { (indexing(shell, percent)) }
         form id="mover" method="post" action="/tasks" hidden { (shell.back()) }
         p.said id="board-said" role="alert" {}
-        div.board data-single[view.filter.column.is_some()] {
-            @for column in &view.columns { (column_of(shell, view, column)) }
-        }
+        (fitting(BOARD_BYTES, |each| html! {
+            div.board data-single[view.filter.column.is_some()] {
+                @for column in &view.columns { (column_of(shell, view, column, each)) }
+            }
+        }))
     }
 }
 
-fn column_of(shell: &Shell, view: &Tasks, one: &BoardColumn) -> Markup {
+fn column_of(shell: &Shell, view: &Tasks, one: &BoardColumn, each: usize) -> Markup {
     let words = shell.words();
     let key = one.column.as_str();
     let name = match one.column {
@@ -86,13 +92,14 @@ fn column_of(shell: &Shell, view: &Tasks, one: &BoardColumn) -> Markup {
                 @if let Some(total) = one.total { " " span.small { (total) } }
             }
             @if one.cards.is_empty() { (empty(words.nothing_here, None)) }
-            ul { @for card in &one.cards { (card_of(shell, card)) } }
+            ul { @for card in &one.cards { (card_of(shell, card, each)) } }
             @if let Some(next) = &one.next { p { a.button href=(next) { (words.more) } } }
         }
     }
 }
 
-fn card_of(shell: &Shell, card: &TaskCard) -> Markup {
+fn card_of(shell: &Shell, card: &TaskCard, each: usize) -> Markup {
+    let told = each.min(120);
     let (words, path) = (shell.words(), task_path(&card.id));
     let own = Column::of(&card.status);
     let allowed = if shell.may_write() { moves(&card.status) } else { &[] };
@@ -107,15 +114,15 @@ fn card_of(shell: &Shell, card: &TaskCard) -> Markup {
         .collect();
     html! {
         li.card draggable=[(!targets.is_empty()).then_some("true")] data-key=(card.id) data-open=(path) data-moves=(targets.join(" ")) data-status=(card.status) {
-            a.title href=(path) dir="auto" { (shown_title(shell, card)) }
+            a.title href=(path) dir="auto" { (clip(&shown_title(shell, card), each)) }
             div.head {
                 (agent_link(&card.agent)) (priority_badge(shell, &card.priority))
                 @if matches!(card.status.as_str(), "pending_approval" | "cancelled" | "failed" | "abandoned") { (status_badge(shell, &card.status)) }
             }
             @if let Some(steps) = card.steps { (steps_bar(shell, steps)) }
-            @if let Some(step) = &card.step { p.step dir="auto" { span.mark aria-hidden="true" { "▸" } (clip(step, 120)) } }
-            @if let Some(question) = &card.question { p.small dir="auto" { (badge("asks", "?", words.waits_for_person)) " " (clip(question, 120)) } }
-            @else if let Some(reason) = &card.blocked { p.small dir="auto" { (clip(reason, 120)) } }
+            @if let Some(step) = &card.step { p.step dir="auto" { span.mark aria-hidden="true" { "▸" } (clip(step, told)) } }
+            @if let Some(question) = &card.question { p.small dir="auto" { (badge("asks", "?", words.waits_for_person)) " " (clip(question, told)) } }
+            @else if let Some(reason) = &card.blocked { p.small dir="auto" { (clip(reason, told)) } }
             p.small { (moment(&card.activity)) }
             @if !allowed.is_empty() {
                 details.moves {

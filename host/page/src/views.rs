@@ -197,6 +197,9 @@ pub struct StepRow {
     pub id: String,
     pub content: String,
     pub status: String,
+    /// Of all steps of its task, shown or not.
+    pub is_first: bool,
+    pub is_last: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -204,10 +207,14 @@ pub struct TaskDetail {
     pub card: TaskCard,
     pub description: String,
     pub context: Option<String>,
+    /// Some of its steps, from so many on.
     pub steps: Vec<StepRow>,
+    pub steps_from: usize,
+    pub steps_total: usize,
     pub progress: Vec<String>,
-    /// Earlier lines of progress that are not here.
-    pub progress_left: usize,
+    /// Earlier and later lines of progress that are not here.
+    pub progress_from: usize,
+    pub progress_later: usize,
     pub blocked: Option<Blocker>,
     pub outcome: Option<(String, String, String)>,
     pub created: String,
@@ -215,6 +222,8 @@ pub struct TaskDetail {
     pub due: Option<String>,
     /// Ids of those that come first, with their titles as far as these are known.
     pub depends_on: Vec<(String, String)>,
+    /// Others that come first.
+    pub depends_left: usize,
     pub work_session: Option<String>,
     pub problem: Option<String>,
     pub question: Option<QuestionCard>,
@@ -408,6 +417,8 @@ pub struct Conversation {
     pub is_latest: bool,
     /// Ids of its tasks, with their titles.
     pub tasks: Vec<(String, String)>,
+    /// Others of its tasks.
+    pub tasks_left: usize,
     /// Why it is categorised as it is, if that was asked for.
     pub why: Option<Indexed<Why>>,
 }
@@ -442,6 +453,8 @@ pub struct Kept {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentDetail {
     pub card: AgentCard,
+    /// The address of its picture.
+    pub avatar: Option<String>,
     pub tokens_today: u64,
     pub kept: Kept,
     pub tasks: Vec<TaskCard>,

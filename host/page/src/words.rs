@@ -91,6 +91,9 @@ words! {
     lost: "연결이 끊겼습니다. 다시 연결하는 중이며, 보이는 내용은 최신이 아닐 수 있습니다.", "Connection lost. Trying again; what you see may be old.";
     expired: "로그인이 만료되었습니다. 다른 탭에서 다시 로그인하면 입력한 내용은 그대로 남습니다.", "Your sign-in has expired. Sign in again in another tab; what you typed stays here.";
     not_sent: "보내지 못했습니다. 연결을 확인하고 다시 시도하세요. 입력한 내용은 그대로 있습니다.", "Not sent. Check the connection and try again; what you typed is still here.";
+    unfetched: "최신 내용을 가져오지 못했습니다. 보이는 내용은 최신이 아닐 수 있습니다.", "What is new could not be fetched; what you see may be old.";
+    vanished: "보고 있던 것이 더 이상 없습니다.", "What you are looking at is gone.";
+    draft_unkept: "글이 너무 길어 이 브라우저에 임시로 보관하지 못합니다. 새로 고치기 전에 보내세요.", "Too long for this browser to keep: send it before you reload.";
     gone: "그사이 다른 곳에서 처리되었습니다. 입력한 내용은 여기에 남겨 둡니다.", "Somebody else was quicker and this is settled. What you typed is kept here.";
     saved: "반영했습니다", "Done";
     sent: "보냈습니다", "Sent";
@@ -134,6 +137,7 @@ words! {
     deadline: "기한", "Deadline";
     for_task: "작업", "Task";
     failed_jobs: "실패한 위임", "Failed jobs";
+    all_failed_jobs: "실패한 위임 모두 보기", "All failed jobs";
     no_failed_jobs: "실패한 위임이 없습니다.", "No job has failed.";
     activity: "최근 14일 활동", "Activity of 14 days";
     no_activity: "아직 기록된 활동이 없습니다.", "Nothing has happened yet.";
@@ -171,10 +175,12 @@ words! {
     category: "분류", "Category";
     categories: "분류", "Categories";
     uncategorised: "미분류", "Uncategorised";
+    counted_days: "숫자는 최근 30일의 작업 세션 수이고, 목록에는 그 전 것도 있습니다.", "Numbers are work sessions of the last 30 days; lists have earlier ones too.";
     choose_category: "분류를 고르거나 전체를 보세요.", "Choose a category, or see all.";
     by_time: "최신순", "Latest first";
     by_category: "카테고리별", "By category";
     change_category: "분류 바꾸기", "Change category";
+    no_category_yet: "아직 없음", "None yet";
     category_taken_back: "자동 분류로 되돌리기", "Back to the automatic one";
     category_manual: "사람이 정함", "Set by a person";
     tag: "태그", "Tag";
@@ -208,11 +214,16 @@ words! {
     created_by: "만든 이", "Created by";
     due: "마감", "Due";
     depends_on: "먼저 끝나야 할 작업", "Waits for";
+    overdue: "기한 지남", "Overdue";
+    until_now: "마감 없음, 지금까지", "No due date, until now";
+    untitled_session: "협업 작업", "Collaboration";
     work_session: "작업 세션", "Work session";
     timeline: "진행 기록", "Progress";
     no_progress: "아직 진행 기록이 없습니다.", "No progress has been noted yet.";
     no_steps: "단계가 없습니다.", "There are no steps.";
     no_events: "이 작업의 이벤트가 없습니다.", "No events of this task.";
+    no_sessions: "아직 세션이 없습니다.", "No sessions yet.";
+    nothing_kept: "아직 확인한 적이 없습니다.", "Nobody has looked at it yet.";
     no_turns: "이 작업을 위해 오간 말이 없습니다.", "Nothing has been said for this task.";
     step_done: "끝남", "Done";
     step_skipped: "건너뜀", "Skipped";
@@ -230,7 +241,7 @@ words! {
     do_block: "막힘으로 표시", "Block";
     do_resume: "다시 시작", "Resume";
     do_complete: "완료", "Complete";
-    do_cancel: "취소", "Cancel the task";
+    do_cancel: "작업 취소", "Cancel the task";
     do_approve: "승인", "Approve";
     do_backlog: "백로그로", "To the backlog";
     do_note: "메모 추가", "Add a note";
@@ -242,6 +253,11 @@ words! {
     move_to: "옮기기", "Move";
     never_mind: "그만두기", "Never mind";
     changed_meanwhile: "그사이 내용이 바뀌었습니다. 지금 상태를 보고 다시 하세요.", "This has changed since you looked. See how it stands now, and try again.";
+    answered_already: "이미 다른 사람이 답했고, 먼저 온 답이 쓰입니다.", "Somebody has answered already, and the first answer stands.";
+    question_expired: "기한이 지난 질문이라 답을 받지 않습니다.", "This question has expired and takes no answer any more.";
+    waits_for_task: "먼저 끝나야 할 작업이 남아 있습니다.", "Another task has to be finished first.";
+    gone_meanwhile: "그사이 지워졌습니다.", "It is gone; somebody has deleted it.";
+    guard_refused: "규칙이 막았습니다. 남은 일을 먼저 끝내세요.", "A guard has refused it. Finish what is left first.";
     cannot_now: "지금 상태에서는 할 수 없습니다.", "That cannot be done as things stand.";
     not_taken: "입력을 받아들일 수 없습니다.", "What was given cannot be taken.";
     try_later: "지금은 처리할 수 없습니다. 잠시 뒤에 다시 시도하세요.", "This cannot be done just now. Try again in a moment.";
@@ -278,6 +294,9 @@ words! {
     began_anew: "새로 시작했습니다", "Began anew";
     cut: "글이 길어 잘랐습니다", "Cut, since it is long";
     show_whole: "전부 보기", "Show all of it";
+    show_less: "줄여 보기", "Show less";
+    next_part: "다음 부분", "Next part";
+    too_long_here: "너무 길어 여기서는 고칠 수 없습니다. 편집기로 고치세요.", "too long to be edited here; use an editor.";
     rest_gone: "뒷부분은 더 이상 남아 있지 않습니다", "The rest is no longer kept";
     member: "구성원", "member";
     sessions: "세션", "Sessions";
@@ -335,7 +354,6 @@ words! {
     of_session: "작업 세션:", "Of the work session";
     as_tree: "위임 트리", "Delegation as a tree";
     no_delegation: "여기에는 주고받은 위임이 없습니다.", "Nothing was handed from one to another here.";
-    tree_cut: "최근 것만 보여 줍니다. 작업 세션으로 좁혀 보세요.", "Only the latest are shown. Choose a work session for all of its own.";
     event_type: "종류", "Type";
     paused_here: "멈춤: 새 이벤트를 받지 않습니다", "Paused: nothing new is shown";
     go_on_live: "실시간으로", "Go on live";
@@ -353,7 +371,6 @@ words! {
     why_help: "무엇이 언제, 어떤 입력에 무엇이라고 답했는지 기록한 것입니다.", "What answered what, on which input, and when.";
     close_why: "이유 닫기", "Close the reasons";
     no_decisions: "기록된 결정이 없습니다.", "No decision is on record.";
-    older_left_out: "더 오래된 결정은 생략했습니다.", "Older decisions are left out.";
     by_gateway: "게이트웨이가 정함", "By the gateway itself";
     answered: "답", "Answer";
     input_digest: "입력", "Input";
@@ -458,6 +475,7 @@ words! {
     milestone: "마일스톤", "Milestone";
     item: "항목", "Item";
     todo: "할 일", "Todo";
+    show_items: "항목 보기", "Show its items";
     new_item: "새 항목", "New item";
     add_item: "항목 추가", "Add item";
     task_id: "작업 식별자", "Id of a task";
@@ -471,7 +489,10 @@ words! {
     all_files: "전체", "All files";
     choose_agent: "에이전트를 고르세요.", "Choose an agent.";
     empty_folder: "빈 폴더입니다.", "The folder is empty.";
-    more_files: "파일이 많아 일부만 보여 줍니다.", "There are more files than are shown.";
+    more_files: "파일이 너무 많아 모두 세지는 않았습니다.", "There are more files than are counted.";
+    no_such_file: "그런 파일이 없습니다.", "There is no such file.";
+    not_shown_here: "여기서는 보여 줄 수 없습니다.", "This cannot be shown here.";
+    file_unreadable: "파일을 읽지 못했습니다.", "The file could not be read.";
     no_channels: "연결된 채널이 없습니다.", "There are no channels.";
     no_channels_help: "설정의 `channels`에 추가합니다.", "Add one to `channels` in the configuration.";
     channel_ready: "연결됨", "Ready";

@@ -54,6 +54,21 @@ pub enum Refusal {
     /// What is asked for has ended.
     #[error("{said}")]
     Over { said: String },
+    /// Somebody has deleted it.
+    #[error("{said}")]
+    Gone { said: String },
+    /// Somebody else has answered the question.
+    #[error("{said}")]
+    Answered { said: String },
+    /// The question takes no answer any more.
+    #[error("{said}")]
+    Expired { said: String },
+    /// Other tasks come first.
+    #[error("{said}")]
+    Waits { said: String },
+    /// A guard does not let it happen.
+    #[error("{said}")]
+    Guarded { said: String },
 }
 
 /// Marks an answer as a refusal, for the metrics.
@@ -79,7 +94,14 @@ impl Refusal {
             Self::NoSuch { .. } => StatusCode::NOT_FOUND,
             Self::Indexing { .. } | Self::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::NotHere { .. } => StatusCode::FORBIDDEN,
-            Self::Conflict { .. } | Self::Changed { .. } | Self::Over { .. } => StatusCode::CONFLICT,
+            Self::Conflict { .. }
+            | Self::Changed { .. }
+            | Self::Over { .. }
+            | Self::Gone { .. }
+            | Self::Answered { .. }
+            | Self::Expired { .. }
+            | Self::Waits { .. }
+            | Self::Guarded { .. } => StatusCode::CONFLICT,
         }
     }
 
@@ -102,7 +124,14 @@ impl Refusal {
             Self::NoSuch { .. } => "unknown_id",
             Self::Indexing { .. } => "indexing",
             Self::Unavailable { .. } => "unavailable",
-            Self::Conflict { .. } | Self::Changed { .. } | Self::Over { .. } => "conflict",
+            Self::Conflict { .. }
+            | Self::Changed { .. }
+            | Self::Over { .. }
+            | Self::Gone { .. }
+            | Self::Answered { .. }
+            | Self::Expired { .. }
+            | Self::Waits { .. }
+            | Self::Guarded { .. } => "conflict",
             Self::NotHere { .. } => "read_only",
         }
     }
@@ -110,14 +139,17 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        self.saying(&self.to_string())
+        self.saying(&self.to_string(), None)
     }
 }
 
 impl Refusal {
-    /// The same refusal in other words.
-    pub(super) fn saying(&self, message: &str) -> Response {
+    /// The same refusal in other words, with its own as a detail.
+    pub(super) fn saying(&self, message: &str, detail: Option<&str>) -> Response {
         let mut error = json!({ "code": self.code(), "message": message });
+        if let Some(detail) = detail {
+            error["detail"] = json!(detail);
+        }
         match self {
             Self::Parameter { field, .. } => error["field"] = json!(field),
             // As clients of `/tools/invoke` know it.

@@ -150,7 +150,7 @@ pub(super) async fn authorise(
         }
         Err(refusal) if matches!(access, Access::Page(_)) && hub::reads_refusals(request.headers()) => {
             let (head, _) = request.into_parts();
-            hub::answer_refused(&context, &head, &refusal, None, "/").await
+            hub::answer_refused(&context, &head, &refusal, &[], "/").await
         }
         Err(refusal) => refusal.into_response(),
     };

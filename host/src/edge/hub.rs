@@ -133,7 +133,7 @@ pub(super) fn wants_page(head: &Parts) -> bool {
 pub(super) async fn no_such_page(context: &Context, head: &Parts) -> Response {
     let shell = look::shell(context, head).await;
     let path = head.uri.path().chars().take(200).collect::<String>();
-    html(StatusCode::NOT_FOUND, chela_page::problem(&shell, &path, false).whole(&shell))
+    html(StatusCode::NOT_FOUND, chela_page::problem(&shell, &path.as_str().into(), false).whole(&shell))
 }
 
 /// Fragments, unless the page has exactly these.

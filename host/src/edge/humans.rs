@@ -77,7 +77,8 @@ fn refusal_of(error: &Error) -> Refusal {
     let said = error.to_string();
     match error {
         Error::Unknown(id) => Refusal::NoSuch { what: format!("question {id}") },
-        Error::Refused(Refused::Answered { .. } | Refused::Expired { .. }) => Refusal::Conflict { said },
+        Error::Refused(Refused::Answered { .. }) => Refusal::Answered { said },
+        Error::Refused(Refused::Expired { .. }) => Refusal::Expired { said },
         Error::Refused(_) => bad("answer", said),
         Error::BadCursor => bad("cursor", said),
         error if error.is_callers() => bad("id", said),

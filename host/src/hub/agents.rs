@@ -19,11 +19,7 @@ impl Handle {
         let agent = config.agents.list.iter().find(|agent| agent.id.as_ref() == id);
         let agent = agent.ok_or_else(|| Error::unknown("agent", id))?;
         let (standings, _) = self.standings(Some(&agent.id));
-        let mut card = self.agent_card(config, agent, &standings, &self.0.sessions.occupied());
-        let kept = kept(&self.0.continuation.shown(&agent.id));
-        if kept.1 && card.state == chela_page::AgentState::Idle {
-            card.state = chela_page::AgentState::Stopped;
-        }
+        let card = self.agent_card(config, agent, &standings, &self.0.sessions.occupied());
         let [tasks] = self.0.tasks.board::<1>(0, TASKS, |view| (view.agent == agent.id).then_some(0));
         let asked = humans::Asked {
             states: vec![State::Requested],
@@ -41,8 +37,9 @@ impl Handle {
         };
         Ok(AgentDetail {
             card,
+            avatar: agent.identity.as_ref().and_then(|identity| identity.avatar.clone()),
             tokens_today: self.0.sessions.used_today(&agent.id),
-            kept: kept.0,
+            kept: kept(&self.0.continuation.shown(&agent.id)),
             tasks: tasks.views.iter().map(|view| self.task_card(config, view)).collect(),
             tasks_total: tasks.total,
             questions,
@@ -53,12 +50,12 @@ impl Handle {
     }
 }
 
-/// How an agent is kept at work, and whether a person has stopped it.
-fn kept(shown: &Value) -> (Kept, bool) {
+/// How an agent is kept at work.
+fn kept(shown: &Value) -> Kept {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let counters = &shown["counters"];
     let pair = |count: &str, max: &str| Some((counters[count].as_u64()?, counters[max].as_u64()?));
-    let kept = Kept {
+    Kept {
         enabled: shown["enabled"] == true,
         next: shown["next"]["at"].as_u64().map(|at| (text(&shown["next"]["layer"]), at)),
         last: shown["last"]["at"]
@@ -66,6 +63,5 @@ fn kept(shown: &Value) -> (Kept, bool) {
             .map(|at| (text(&shown["last"]["action"]), text(&shown["last"]["reason"]), at)),
         in_a_row: pair("inARow", "inARowMax"),
         without_progress: pair("withoutProgress", "withoutProgressMax"),
-    };
-    (kept, shown["aborted"] == true)
+    }
 }

@@ -1,5 +1,6 @@
 //! Work sessions and what was said in them, from the index: the main conversations alone.
 
+use chela_page::caps::{SESSIONS, TITLES};
 use chela_page::{
     Bubble, CategoryBadge, Conversation, Conversations, Face, Indexed, Listed, Rest, SessionCard, SessionsFilter, Side,
     ThreadRow, UNCATEGORISED, title_of,
@@ -14,12 +15,10 @@ use crate::monitor::{EventsQuery, SessionsQuery, Status, ThreadState, is_session
 use crate::session_key::SessionKey;
 use crate::sessions::text_of;
 
-const PAGE: usize = 30;
 /// Of each category, where all stand under their names.
 const GROUP: usize = 5;
 /// Pages of the log that are looked through for the messages of one thread.
 const PAGES_MAX: usize = 6;
-const TASKS: usize = 8;
 
 impl Handle {
     pub async fn conversations(&self, filter: SessionsFilter) -> Result<Conversations, Error> {
@@ -88,7 +87,7 @@ impl Handle {
         thread: Option<String>,
         before: Option<&str>,
         full: Option<&str>,
-        wants_why: bool,
+        why: Option<Option<&str>>,
     ) -> Result<Conversation, Error> {
         let settings = self.0.settings.current();
         let config = &settings.config;
@@ -100,7 +99,7 @@ impl Handle {
         let (bubbles, older) =
             self.said(config, id, thread.as_deref(), before.and_then(seq_of_cursor), full, &session).await?;
         let mut tasks = Vec::new();
-        for task in found["taskIds"].as_array().into_iter().flatten().filter_map(Value::as_str).take(TASKS) {
+        for task in found["taskIds"].as_array().into_iter().flatten().filter_map(Value::as_str).take(TITLES) {
             if let Some(title) = self.title_of_task(task).await? {
                 tasks.push((task.to_owned(), title));
             }
@@ -113,8 +112,12 @@ impl Handle {
             bubbles,
             older,
             is_latest: before.is_none(),
+            tasks_left: found["taskIds"].as_array().map_or(0, Vec::len).saturating_sub(TITLES),
             tasks,
-            why: if wants_why { Some(self.why(None, Some(id.to_owned())).await?) } else { None },
+            why: match why {
+                Some(before) => Some(self.why(None, Some(id.to_owned()), before).await?),
+                None => None,
+            },
         })
     }
 
@@ -215,7 +218,7 @@ fn query_of(filter: &SessionsFilter) -> SessionsQuery {
         participants: list(&filter.agent),
         text: filter.text.clone(),
         cursor: filter.cursor.clone().filter(|cursor| is_sessions_cursor(cursor, searching)),
-        limit: PAGE,
+        limit: SESSIONS,
     }
 }
 
@@ -224,7 +227,7 @@ fn wanted_category(key: &str) -> String {
     if key == UNCATEGORISED { String::new() } else { key.to_owned() }
 }
 
-fn categories(config: &Config, counts: &Value) -> Vec<CategoryBadge> {
+pub(super) fn categories(config: &Config, counts: &Value) -> Vec<CategoryBadge> {
     let badge = |category: &crate::config::Category| CategoryBadge {
         key: category.key.clone(),
         ko: category.ko.clone(),

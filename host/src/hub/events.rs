@@ -1,7 +1,8 @@
 //! What happens, from the index: a page of lines, or the conversations of a work session as a tree; and why something was decided.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use chela_page::caps::{BRANCHES, DECISIONS, EVENT_LINES};
 use chela_page::{
     Branch, Decision, EventLine, EventSort, Events, EventsFilter, EventsShown, Face, Indexed, Why, title_of,
 };
@@ -13,12 +14,10 @@ use crate::config::Config;
 use crate::event::{Kind, Role};
 use crate::monitor::{EventsQuery, Since, cursor_of_seq, seq_of_cursor};
 
-const LINES: usize = 60;
 /// Messages that one tree is made from.
 const TREE_EVENTS: usize = 400;
 /// How deep a tree is shown; what is below stands beside.
 const TREE_DEPTH: usize = 8;
-const DECISIONS: usize = 80;
 const ANSWER_BYTES: usize = 400;
 
 impl Handle {
@@ -46,7 +45,7 @@ impl Handle {
             work_session: filter.session.clone(),
             subject: task.or_else(|| filter.job.as_ref().map(|id| format!("job:{id}"))),
             before: until,
-            limit: LINES,
+            limit: EVENT_LINES,
             ..EventsQuery::default()
         };
         let asked = if filter.tree { tree_query(asked) } else { asked };
@@ -58,7 +57,10 @@ impl Handle {
         };
         let now = page.rows.first().and_then(|event| event["seq"].as_i64()).map(|seq| cursor_of_seq(seq + 1));
         let shown = match filter.tree {
-            true => EventsShown::Tree { branches: tree(config, &page.rows), more: page.next.is_some() },
+            true => {
+                let (branches, next) = tree_page(config, &page.rows, page.next);
+                EventsShown::Tree { branches, next }
+            }
             false => {
                 let lines = page.rows.iter().map(|event| line(config, event)).collect();
                 EventsShown::Lines { lines, next: page.next }
@@ -85,12 +87,18 @@ impl Handle {
         Ok(found.and_then(|event| serde_json::to_string_pretty(event).ok()))
     }
 
-    /// The newest decisions about a task (`task:ID`), a job (`job:ID`) or a work session.
-    pub(super) async fn why(&self, subject: Option<String>, session: Option<String>) -> Result<Indexed<Why>, Error> {
+    /// The newest decisions about a task (`task:ID`), a job (`job:ID`) or a work session, or those before a place of the log.
+    pub(super) async fn why(
+        &self,
+        subject: Option<String>,
+        session: Option<String>,
+        before: Option<&str>,
+    ) -> Result<Indexed<Why>, Error> {
         let about = EventsQuery {
             subject,
             work_session: session,
             types: vec![Kind::PolicyDecided.as_str().to_owned()],
+            before: before.and_then(seq_of_cursor),
             limit: DECISIONS,
             ..EventsQuery::default()
         };
@@ -100,7 +108,7 @@ impl Handle {
         };
         let mut decisions: Vec<Decision> = page.rows.iter().map(decision).collect();
         decisions.reverse();
-        Ok(Indexed::Ready(Why { decisions, more: page.next.is_some() }))
+        Ok(Indexed::Ready(Why { decisions, older: page.next }))
     }
 }
 
@@ -226,6 +234,18 @@ fn tree(config: &Config, events: &[Value]) -> Vec<Branch> {
     left.sort();
     branches.extend(left.iter().filter_map(|id| grown(id, TREE_DEPTH, &mut found, &children)));
     branches
+}
+
+/// As many conversations as a page shows, and where older ones begin.
+fn tree_page(config: &Config, events: &[Value], next: Option<String>) -> (Vec<Branch>, Option<String>) {
+    let mut ids = HashSet::new();
+    // The newest first; the first event that would be one conversation too many begins the next page.
+    let end = events.iter().position(|event| {
+        let id = text_of(&event["data"], "conversationId");
+        id.is_some_and(|id| !ids.contains(id) && (ids.len() >= BRANCHES || !ids.insert(id)))
+    });
+    let cut = end.and_then(|end| events[end - 1]["seq"].as_i64()).map(cursor_of_seq);
+    (tree(config, &events[..end.unwrap_or(events.len())]), cut.or(next))
 }
 
 fn grown(

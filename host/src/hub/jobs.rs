@@ -1,6 +1,7 @@
 //! Jobs between agents, a page at a time, and one of them with its turns.
 
 use chela_flow::{Delivery, Job, Status};
+use chela_page::caps::JOBS;
 use chela_page::{JobCard, JobDetail, Jobs, JobsFilter, TurnRow, title_of};
 
 use super::overview::job_row;
@@ -10,7 +11,6 @@ use crate::config::Config;
 use crate::jobs::Asked;
 use crate::session_key::SessionKey;
 
-const PAGE: usize = 40;
 const TURNS: usize = 20;
 
 impl Handle {
@@ -21,7 +21,7 @@ impl Handle {
             status: filter.status.as_deref().and_then(Status::parse).into_iter().collect(),
             agent: filter.agent.clone(),
             work_session: filter.session.clone(),
-            limit: PAGE,
+            limit: JOBS,
             cursor: filter.cursor.clone(),
         };
         let listed = match self.0.jobs.list(asked.clone()).await {
@@ -29,7 +29,8 @@ impl Handle {
             Err(crate::jobs::Error::BadCursor) => self.0.jobs.list(Asked { cursor: None, ..asked }).await?,
             listed => listed?,
         };
-        let counts = self.0.jobs.counts().into_iter().map(|(status, count)| (status.as_str().to_owned(), count));
+        let counts = self.0.jobs.counts_of(filter.agent.as_deref(), filter.session.as_deref()).into_iter();
+        let counts = counts.map(|(status, count)| (status.as_str().to_owned(), count));
         Ok(Jobs {
             filter,
             agents: faces(config),
@@ -39,7 +40,7 @@ impl Handle {
         })
     }
 
-    pub async fn job(&self, id: &str) -> Result<JobDetail, Error> {
+    pub async fn job(&self, id: &str, before: Option<&str>) -> Result<JobDetail, Error> {
         let settings = self.0.settings.current();
         let config = &settings.config;
         let found = self.0.jobs.get(id).await?.ok_or_else(|| Error::unknown("job", id))?;
@@ -47,7 +48,8 @@ impl Handle {
             card: card(config, &found),
             message: readable(&found.message).0,
             turns: found.turns.iter().take(TURNS).map(|turn| turn_row(config, turn)).collect(),
-            why: self.why(Some(format!("job:{id}")), None).await?,
+            turns_left: found.turns.len().saturating_sub(TURNS),
+            why: self.why(Some(format!("job:{id}")), None, before).await?,
         })
     }
 }

@@ -1,18 +1,15 @@
 //! Milestones, todos, files of workspaces and channels, as pages show them.
 
+use chela_page::caps::{FILES, ITEMS, MILESTONES, TODOS};
 use chela_page::{
-    ChannelRow, Chosen, FileRow, ListRow, MilestoneRow, Milestones, RowKind, Todos, Workspace, WorkspaceShown, mark_of,
+    ChannelRow, Chosen, FileRow, ListRow, MilestoneRow, Milestones, Problem, RowKind, Todos, Workspace, WorkspaceShown,
+    mark_of, title_of,
 };
 use serde_json::Value;
 
 use super::{Error, Handle, face, faces};
 use crate::channels;
-use crate::tools::{PART_BYTES_MAX, Seen, look};
-
-const PAGE: usize = 20;
-const ITEMS: usize = 60;
-const TODOS: usize = 100;
-const FILES: usize = 400;
+use crate::tools::{PART_BYTES_MAX, Seen, Unseen, look};
 
 /// What is asked for of a list: from which row on, and the rows that are to be changed or deleted.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +17,9 @@ pub struct ListAsked {
     pub from: usize,
     pub edit: Option<String>,
     pub delete: Option<String>,
+    /// The milestone whose items are wanted, and from which on.
+    pub open: Option<String>,
+    pub item: usize,
 }
 
 impl Handle {
@@ -28,10 +28,25 @@ impl Handle {
         let read = tokio::task::spawn_blocking(move || tasks.milestones()).await.map_err(|_| Error::Files)?;
         let list = match read {
             Ok(list) => list,
-            Err(error) => return Ok(Milestones { problem: Some(error.to_string()), ..Milestones::default() }),
+            Err(error) => {
+                let problem = Some(Problem::Unreadable(error.to_string()));
+                return Ok(Milestones { problem, ..Milestones::default() });
+            }
         };
         let all = list["milestones"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let rows = all.iter().skip(asked.from).take(PAGE).map(milestone).collect();
+        let mut rows: Vec<MilestoneRow> = Vec::new();
+        let mut room = ITEMS;
+        for value in all.iter().skip(asked.from).take(MILESTONES) {
+            let (from, most) = match &asked.open {
+                Some(open) if value["id"] == **open => (asked.item, ITEMS),
+                Some(_) => (0, 0),
+                None => (0, room),
+            };
+            let mut row = milestone(value, from, most);
+            room = room.saturating_sub(row.items.len());
+            row.items.iter_mut().for_each(|item| item.task_title = self.title_of_open(item.task.as_deref()));
+            rows.push(row);
+        }
         let found = |id: Option<String>| {
             let id = id?;
             chosen(&list, RowKind::Milestone, &id).or_else(|| chosen(&list, RowKind::Item, &id))
@@ -53,13 +68,21 @@ impl Handle {
         let read = tokio::task::spawn_blocking(move || tasks.todos()).await.map_err(|_| Error::Files)?;
         let list = match read {
             Ok(list) => list,
-            Err(error) => return Ok(Todos { problem: Some(error.to_string()), ..Todos::default() }),
+            Err(error) => {
+                let problem = Some(Problem::Unreadable(error.to_string()));
+                return Ok(Todos { problem, ..Todos::default() });
+            }
         };
         let all = list["todos"].as_array().map(Vec::as_slice).unwrap_or_default();
         let rows = all.iter().skip(asked.from).take(TODOS).map(row).collect();
         let found = |id: Option<String>| chosen(&list, RowKind::Todo, &id?);
         let (edited, deleted) = (found(asked.edit), found(asked.delete));
         Ok(Todos { rows, total: all.len(), from: asked.from, edited, deleted, problem: None })
+    }
+
+    /// What an open task is called.
+    fn title_of_open(&self, task: Option<&str>) -> Option<String> {
+        Some(title_of(&self.0.tasks.open(task?)?.task.description))
     }
 
     /// A folder or a file of an agent's workspace; without an agent, whose there are.
@@ -76,12 +99,18 @@ impl Handle {
         let (home, wanted) = (self.0.dir.path().join(known.workspace_path()), path.clone());
         let seen = tokio::task::spawn_blocking(move || look(&home, &wanted, offset, PART_BYTES_MAX)).await;
         let shown = match seen.map_err(|_| Error::Files)? {
-            Ok(Seen::Folder { entries, more }) => WorkspaceShown::Folder {
-                more: more || entries.len() > FILES,
-                rows: entries.into_iter().take(FILES).map(file_row).collect(),
-            },
+            Ok(Seen::Folder { entries, more }) => {
+                let total = entries.len();
+                let from = usize::try_from(offset).ok().filter(|from| *from < total).unwrap_or(0);
+                let rows = entries.into_iter().skip(from).take(FILES).map(file_row).collect();
+                WorkspaceShown::Folder { rows, from, total, more }
+            }
             Ok(Seen::File { text, bytes, next }) => WorkspaceShown::File { text, bytes, from: offset, next },
-            Err(unseen) => WorkspaceShown::Problem(unseen.to_string()),
+            Err(unseen) => WorkspaceShown::Problem(match unseen {
+                Unseen::Missing(path) => Problem::Missing(path),
+                Unseen::Refused(said) => Problem::Refused(said),
+                Unseen::Unreadable(said) => Problem::Unreadable(said),
+            }),
         };
         Ok(Workspace { agents, agent: Some(face(config, id)), path, shown })
     }
@@ -102,6 +131,7 @@ fn row(value: &Value) -> ListRow {
         title: text(value, "title"),
         status: text(value, "status"),
         task: value["taskId"].as_str().map(str::to_owned),
+        task_title: None,
     }
 }
 
@@ -113,11 +143,11 @@ fn chosen(lists: &Value, kind: RowKind, id: &str) -> Option<Chosen> {
         RowKind::Todo => rows(lists, "todos"),
     };
     let value = all.swap_remove(all.iter().position(|row| row["id"] == id)?);
-    let whole = milestone(&value);
+    let whole = milestone(&value, 0, 0);
     Some(Chosen {
         kind,
         seen: if kind == RowKind::Milestone { whole.mark() } else { whole.row.mark() },
-        items: whole.items.len() + whole.items_left,
+        items: whole.items_total,
         row: whole.row,
         description: whole.description,
         due: whole.due,
@@ -125,14 +155,18 @@ fn chosen(lists: &Value, kind: RowKind, id: &str) -> Option<Chosen> {
     })
 }
 
-fn milestone(value: &Value) -> MilestoneRow {
+/// A milestone with so many of its items at most, from one on.
+fn milestone(value: &Value, from: usize, most: usize) -> MilestoneRow {
     let items = value["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let from = if from < items.len() { from } else { 0 };
     MilestoneRow {
         row: row(value),
         description: text(value, "description"),
         due: value["dueDate"].as_str().map(str::to_owned),
-        items: items.iter().take(ITEMS).map(row).collect(),
-        items_left: items.len().saturating_sub(ITEMS),
+        items: items.iter().skip(from).take(most).map(row).collect(),
+        items_from: from,
+        items_total: items.len(),
+        items_done: items.iter().filter(|item| item["status"] == "done").count(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chela_flow::{Job, Status as JobStatus};
+use chela_flow::Job;
 use chela_page::{AgentCard, AgentState, Column, Day, Indexed, JobRow, Lang, Overview, Spread, Steps, TeamTotal};
 use chela_question::State;
 use serde_json::Value;
@@ -13,7 +13,6 @@ use crate::clock::Timestamp;
 use crate::config::{Agent, Config};
 use crate::humans;
 use crate::id::AgentId;
-use crate::jobs::Asked as JobsAsked;
 use crate::session_key::SessionKey;
 use crate::sessions::Occupied;
 use crate::tasks::View;
@@ -44,18 +43,18 @@ impl Handle {
             config.agents.list.iter().map(|agent| self.agent_card(config, agent, &standings, &occupied)).collect();
         let asked = humans::Asked { states: vec![State::Requested], limit: QUESTIONS, ..humans::Asked::default() };
         let (questions, more_questions) = self.questions_of(config, asked).await?;
-        let failed = vec![JobStatus::Failed, JobStatus::Abandoned];
-        let listed =
-            self.0.jobs.list(JobsAsked { status: failed.clone(), limit: JOBS, ..JobsAsked::default() }).await?;
-        let counts = self.0.jobs.counts();
-        let failed_jobs = counts.iter().filter(|(status, _)| failed.contains(status)).map(|(_, count)| count).sum();
+        let (lost, failed_jobs) = self.0.jobs.lost(JOBS);
+        let mut jobs = Vec::new();
+        for id in lost {
+            jobs.extend(self.0.jobs.get(&id).await?.map(|job| job_row(config, &job)));
+        }
         let (activity, spread) = self.activity(config).await?;
         Ok(Overview {
             teams: team_totals(config, &agents, &standings),
             agents,
             questions,
             more_questions,
-            jobs: listed.jobs.iter().map(|job| job_row(config, job)).collect(),
+            jobs,
             failed_jobs,
             open,
             activity,
@@ -112,6 +111,7 @@ impl Handle {
             Some(standing) if standing.waits && active.is_none() => AgentState::WaitsForPerson,
             _ if queue > 0 => AgentState::Queued,
             Some(standing) if standing.blocked.is_some() && active.is_none() => AgentState::Blocked,
+            _ if self.0.continuation.is_stopped(&agent.id) => AgentState::Stopped,
             _ => AgentState::Idle,
         };
         // Whoever stands still is shown with what keeps it from going on.

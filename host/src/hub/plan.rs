@@ -1,5 +1,6 @@
 //! Open tasks as a graph of who works for whom, and along time.
 
+use chela_page::caps::{BARS, GRAPH_TASKS, NODE_TASKS, NODES};
 use chela_page::{Bar, Canvas, CanvasAgent, Schedule, TasksFilter};
 
 use super::{Handle, face, faces};
@@ -7,10 +8,6 @@ use crate::clock::Timestamp;
 use crate::config::{AgentRole, Config};
 use crate::tasks::View;
 
-/// Tasks of one agent that the graph shows, and agents that it shows.
-const NODE_TASKS: usize = 6;
-const NODES: usize = 60;
-const BARS: usize = 40;
 const HOUR_MS: u64 = 3_600_000;
 
 /// Whether a task is what the reader has chosen.
@@ -27,6 +24,8 @@ impl Handle {
         let text = filter.text.as_ref().map(|text| text.to_lowercase());
         let wanted =
             config.agents.list.iter().filter(|agent| filter.agent.as_deref().is_none_or(|id| id == agent.id.as_ref()));
+        let total = wanted.clone().count();
+        let room = (GRAPH_TASKS / total.clamp(1, NODES)).clamp(1, NODE_TASKS);
         let nodes = wanted.take(NODES).map(|agent| {
             let mut own: Vec<_> = self.0.tasks.of(&agent.id).unwrap_or_default();
             own.retain(|view| fits(&filter, text.as_deref(), view));
@@ -36,11 +35,11 @@ impl Handle {
                 face: face(config, agent.id.as_ref()),
                 role: agent.role.as_str().to_owned(),
                 works_for: works_for(config, agent),
-                tasks: own.iter().take(NODE_TASKS).map(|view| self.task_card(config, view)).collect(),
-                left: own.len().saturating_sub(NODE_TASKS),
+                tasks: own.iter().take(room).map(|view| self.task_card(config, view)).collect(),
+                left: own.len().saturating_sub(room),
             }
         });
-        Canvas { agents: faces(config), nodes: nodes.collect(), filter }
+        Canvas { agents: faces(config), nodes: nodes.collect(), left: total.saturating_sub(NODES), filter }
     }
 
     pub fn schedule(&self, filter: TasksFilter) -> Schedule {

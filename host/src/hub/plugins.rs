@@ -3,19 +3,20 @@
 use std::io::Read;
 use std::path::Path;
 
+use chela_page::caps::SWAPS;
 use chela_page::{
-    Indexed, PluginName, Plugins, RULES_BYTES_MAX, Rules, SlotCard, SlotDetail, SwapRow, Tried, TriedRow, clip,
+    Answered, Indexed, PluginName, Plugins, RULES_BYTES_MAX, Rules, SlotCard, SlotDetail, SwapRow, Tried, TriedRow,
+    clip,
 };
 use serde_json::{Map, Value, json};
 
 use super::{Error, Handle, Trial};
 use crate::config::Config;
 use crate::event::Kind;
-use crate::monitor::{EventsQuery, Heard};
+use crate::monitor::{EventsQuery, Heard, seq_of_cursor};
 use crate::plugins::{From, Load, POLICY_VERSION, SlotName, View, builtin_names};
 use crate::policy::{CategoriesInput, Conversation, World};
 
-const HISTORY: usize = 20;
 const LOG_LINES: usize = 30;
 /// Grants of one slot that are listed.
 const GRANTS: usize = 40;
@@ -32,12 +33,13 @@ pub enum TryOn {
     Sessions,
 }
 
-/// What a reader of a slot wants tried, or has tried.
-#[derive(Clone, Debug)]
-pub enum Wanted {
-    Source(String, TryOn),
-    /// What came of an earlier trial, by its id.
-    Kept(String),
+/// What a reader of a slot wants to see of it.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// What came of a trial, by its id.
+    pub tried: Option<String>,
+    /// Swaps before this place of the log.
+    pub before: Option<String>,
 }
 
 impl Handle {
@@ -56,7 +58,7 @@ impl Handle {
         }
     }
 
-    pub async fn slot(&self, name: &str, wanted: Option<Wanted>) -> Result<SlotDetail, Error> {
+    pub async fn slot(&self, name: &str, wanted: Wanted) -> Result<SlotDetail, Error> {
         let views = self.0.plugins.slots();
         let view = views.iter().find(|view| view.slot == name).ok_or_else(|| Error::unknown("slot", name))?;
         let slot: SlotName = name.parse().map_err(|_| Error::unknown("slot", name))?;
@@ -65,14 +67,8 @@ impl Handle {
         let mut sources: Vec<String> = builtin_names().map(|name| format!("builtin:{name}")).collect();
         sources.extend(self.plugins().await.installed);
         let classifies = slot.world() == World::Classifier;
-        let trial = match wanted.filter(|_| classifies) {
-            Some(Wanted::Source(source, on)) => {
-                let text = if let TryOn::Text(text) = &on { text.clone() } else { String::new() };
-                Some(Trial { tried: self.tried(From::Source(source), None, on).await?, text, ..Trial::default() })
-            }
-            Some(Wanted::Kept(id)) => self.1.trials.get(&id).map(|kept| Trial::clone(&kept)),
-            None => None,
-        };
+        let kept = wanted.tried.filter(|_| classifies).and_then(|id| self.1.trials.get(&id));
+        let trial = kept.map(|kept| Trial::clone(&kept));
         let trial_was = trial.is_some();
         let trial = trial.unwrap_or_default();
         let rules = if classifies { Some(self.rules().await?) } else { None };
@@ -82,9 +78,10 @@ impl Handle {
             config: serde_json::to_string_pretty(&config).unwrap_or_default(),
             rules,
             sources,
-            history: self.swaps(name).await?,
+            history: self.swaps(name, wanted.before.as_deref()).await?,
             logs: logs.iter().rev().map(log_line).collect(),
             classifies,
+            categories: super::conversations::categories(&self.0.settings.current().config, &Value::Null),
             text: trial.text,
             typed_rules: trial.rules,
             typed_config: trial.config,
@@ -98,7 +95,7 @@ impl Handle {
     }
 
     /// What was put in service here, and what was refused, the newest first.
-    async fn swaps(&self, slot: &str) -> Result<Indexed<Vec<SwapRow>>, Error> {
+    async fn swaps(&self, slot: &str, before: Option<&str>) -> Result<Indexed<(Vec<SwapRow>, Option<String>)>, Error> {
         let kinds = [
             Kind::PluginLoaded,
             Kind::PluginSwapped,
@@ -111,10 +108,14 @@ impl Handle {
         ];
         let types: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
         let subject = Some(format!("slot:{slot}"));
-        let asked = EventsQuery { types, subject, limit: HISTORY, ..EventsQuery::default() };
+        let before = before.and_then(seq_of_cursor);
+        let asked = EventsQuery { types, subject, before, limit: SWAPS, ..EventsQuery::default() };
         match self.0.monitor.events(asked).await.map_err(Error::from) {
             Err(Error::Indexing { percent }) => Ok(Indexed::Indexing(percent)),
-            page => Ok(Indexed::Ready(page?.rows.iter().map(swap_row).collect())),
+            page => {
+                let page = page?;
+                Ok(Indexed::Ready((page.rows.iter().map(swap_row).collect(), page.next)))
+            }
         }
     }
 
@@ -174,22 +175,22 @@ fn rules_of(path: &Path) -> Rules {
     }
 }
 
-/// A classification in one line.
-fn answer_of(answer: &Value) -> String {
+/// A classification: its category, and what else it says in one line.
+fn answer_of(answer: &Value) -> Answered {
     let one = answer.get(0).unwrap_or(answer);
     let tags: Vec<&str> = one["subTags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let category = one["primary"].as_str().unwrap_or("–");
-    let sure = one["confidence"].as_f64().map(|sure| format!(" {:.0} %", sure * 100.0)).unwrap_or_default();
+    let sure = one["confidence"].as_f64().map(|sure| format!("{:.0} %", sure * 100.0)).unwrap_or_default();
     let tags = if tags.is_empty() { String::new() } else { format!(" [{}]", tags.join(", ")) };
-    format!("{category}{sure}{tags}")
+    let category = one["primary"].as_str().map(str::to_owned);
+    Answered { category, rest: format!("{sure}{tags}").trim_start().to_owned(), failed: false }
 }
 
 fn tried_row(pair: &Value, heard: &Heard) -> TriedRow {
-    let failed = pair["failed"].as_str().map(|said| format!("✕ {said}"));
+    let failed = pair["failed"].as_str().map(|said| Answered { category: None, rest: said.to_owned(), failed: true });
     TriedRow {
         title: heard.title.clone(),
         session: Some(heard.session.clone()).filter(|id| !id.is_empty()),
-        before: if pair["before"].is_null() { "–".into() } else { answer_of(&pair["before"]) },
+        before: answer_of(&pair["before"]),
         after: failed.unwrap_or_else(|| answer_of(&pair["after"])),
     }
 }

@@ -1,5 +1,6 @@
 //! The board and one task. Open tasks come from memory; those that are over from the log, a page at a time.
 
+use chela_page::caps::{PROGRESS_LINES, STEPS, TITLES};
 use chela_page::{
     Blocker, BoardColumn, Bubble, Column, EventRow, Face, Indexed, Side, StepRow, Steps, TaskCard, TaskDetail, TaskTab,
     Tasks, TasksFilter, encode, iso, title_of,
@@ -15,12 +16,16 @@ use crate::monitor::{EventsQuery, seq_of_cursor};
 use crate::tasks::View;
 use crate::{dialogues, humans};
 
-const PROGRESS_LINES: usize = 60;
 const EVENTS: usize = 50;
-/// Tasks that come before one, by their titles.
-const DEPENDENCIES: usize = 20;
 /// Pages of the log that are looked through for finished tasks that fit a filter.
 const PAGES_MAX: usize = 4;
+
+/// Which part of a long task is asked for: steps from one on, and lines of progress before one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TaskAsked {
+    pub steps: Option<usize>,
+    pub before: Option<usize>,
+}
 
 impl Handle {
     pub async fn tasks(&self, filter: TasksFilter) -> Result<Tasks, Error> {
@@ -133,7 +138,7 @@ impl Handle {
         found.ok_or_else(unknown)
     }
 
-    pub async fn task(&self, id: &str) -> Result<TaskDetail, Error> {
+    pub async fn task(&self, id: &str, part: TaskAsked) -> Result<TaskDetail, Error> {
         let view = self.found(id).await?;
         let settings = self.0.settings.current();
         let config = &settings.config;
@@ -146,29 +151,26 @@ impl Handle {
         let (questions, _) = self.questions_of(config, asked).await?;
         let task = &view.task;
         let mut depends_on = Vec::new();
-        for first in task.depends_on.iter().take(DEPENDENCIES) {
+        for first in task.depends_on.iter().take(TITLES) {
             let title = match self.title_of_task(first).await {
                 Err(Error::Indexing { .. }) => None,
                 title => title?,
             };
             depends_on.push((first.clone(), title.unwrap_or_default()));
         }
-        let left = task.progress.len().saturating_sub(PROGRESS_LINES);
+        let progress_end = part.before.unwrap_or(usize::MAX).min(task.progress.len());
+        let progress_from = progress_end.saturating_sub(PROGRESS_LINES);
+        let (steps_from, steps) = steps_of(task, part.steps);
         Ok(TaskDetail {
             card: self.task_card(config, &view),
             description: task.description.clone(),
             context: task.context.clone(),
-            steps: task
-                .steps
-                .iter()
-                .map(|step| StepRow {
-                    id: step.id.clone(),
-                    content: step.content.clone(),
-                    status: step.status.as_str().into(),
-                })
-                .collect(),
-            progress: task.progress[left..].to_vec(),
-            progress_left: left,
+            steps,
+            steps_from,
+            steps_total: task.steps.len(),
+            progress: task.progress[progress_from..progress_end].to_vec(),
+            progress_from,
+            progress_later: task.progress.len() - progress_end,
             blocked: task.blocked.as_ref().map(|blocked| Blocker {
                 reason: blocked.reason.clone(),
                 kind: blocked.kind.clone(),
@@ -183,6 +185,7 @@ impl Handle {
             created: task.created.clone(),
             created_by: task.created_by.as_ref().map(|by| face(config, by).name),
             due: task.due.clone(),
+            depends_left: task.depends_on.len() - depends_on.len(),
             depends_on,
             work_session: task.work_session.clone(),
             problem: view.problem.clone(),
@@ -235,8 +238,8 @@ impl Handle {
     }
 
     /// Why a task went as it did.
-    pub async fn task_why(&self, id: &str) -> Result<TaskTab, Error> {
-        Ok(TaskTab::Why(self.why(Some(format!("task:{id}")), None).await?))
+    pub async fn task_why(&self, id: &str, before: Option<&str>) -> Result<TaskTab, Error> {
+        Ok(TaskTab::Why(self.why(Some(format!("task:{id}")), None, before).await?))
     }
 
     /// The events of a task, the newest first.
@@ -253,6 +256,22 @@ impl Handle {
         let rows = page.rows.iter().map(event_row).collect();
         Ok(TaskTab::Events { events: Indexed::Ready(rows), next: page.next, later: cursor.is_some() })
     }
+}
+
+/// A page of a task's steps: the one that is asked for, else that with the first that is open.
+fn steps_of(task: &chela_taskfile::Task, from: Option<usize>) -> (usize, Vec<StepRow>) {
+    let total = task.steps.len();
+    let open = || task.steps.iter().position(|step| matches!(step.status.as_str(), "pending" | "in_progress"));
+    let from = from.unwrap_or_else(|| open().unwrap_or(0) / STEPS * STEPS);
+    let from = if from < total { from } else { 0 };
+    let row = |(at, step): (usize, &chela_taskfile::Step)| StepRow {
+        id: step.id.clone(),
+        content: step.content.clone(),
+        status: step.status.as_str().into(),
+        is_first: at == 0,
+        is_last: at + 1 == total,
+    };
+    (from, task.steps.iter().enumerate().skip(from).take(STEPS).map(row).collect())
 }
 
 /// The address of one column with the same filter.

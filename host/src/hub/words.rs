@@ -1,8 +1,8 @@
 //! Texts of messages on their way to a page: without marks that only machines read, and no longer than a page can bear.
 
-use chela_page::{Bubble, clip};
+use chela_page::Bubble;
 
-use super::{BUBBLE_BYTES, WHOLE_BYTES};
+use super::BUBBLE_BYTES;
 
 /// How the other side says that it could not answer.
 const OUTCOME: &str = "[outcome]";
@@ -25,12 +25,13 @@ pub(super) fn readable(text: &str) -> (String, bool) {
     (text.trim().to_owned(), failed)
 }
 
-/// Puts a text into a bubble: its beginning, or nearly all of it if it is the one that is asked for whole.
+/// Puts a text into a bubble: its beginning, or all of it if it is the one that is asked for whole.
 pub(super) fn fill(bubble: &mut Bubble, text: &str, full: Option<&str>) {
     let (said, failed) = readable(text);
-    let bytes_max = if full == Some(bubble.id.as_str()) { WHOLE_BYTES } else { BUBBLE_BYTES };
-    bubble.cut = said.len().saturating_sub(bytes_max);
-    bubble.text = clip(&said, bytes_max);
+    let bytes_max = if full == Some(bubble.id.as_str()) { said.len() } else { BUBBLE_BYTES };
+    let end = said.floor_char_boundary(bytes_max);
+    bubble.cut = said.len() - end;
+    bubble.text = said[..end].to_owned();
     bubble.failed |= failed;
 }
 

@@ -69,7 +69,7 @@ pub struct Branch {
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventsShown {
     Lines { lines: Vec<EventLine>, next: Option<String> },
-    Tree { branches: Vec<Branch>, more: bool },
+    Tree { branches: Vec<Branch>, next: Option<String> },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -104,6 +104,6 @@ pub struct Decision {
 pub struct Why {
     /// The newest last.
     pub decisions: Vec<Decision>,
-    /// There are older ones.
-    pub more: bool,
+    /// Where older ones begin.
+    pub older: Option<String>,
 }

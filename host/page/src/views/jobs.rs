@@ -57,5 +57,7 @@ pub struct JobDetail {
     pub card: JobCard,
     pub message: String,
     pub turns: Vec<TurnRow>,
+    /// Turns that are not here.
+    pub turns_left: usize,
     pub why: Indexed<Why>,
 }

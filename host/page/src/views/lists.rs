@@ -9,8 +9,9 @@ pub struct ListRow {
     pub title: String,
     /// `todo`, `in_progress` or `done`.
     pub status: String,
-    /// The task that it is done by.
+    /// The task that it is done by, and what that is called as far as it is known.
     pub task: Option<String>,
+    pub task_title: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,9 +19,19 @@ pub struct MilestoneRow {
     pub row: ListRow,
     pub description: String,
     pub due: Option<String>,
+    /// Some of its items, from so many on.
     pub items: Vec<ListRow>,
-    /// Items that are not shown.
-    pub items_left: usize,
+    pub items_from: usize,
+    pub items_total: usize,
+    pub items_done: usize,
+}
+
+/// Why something cannot be read: what kind of thing that is, and what was said about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    Missing(String),
+    Refused(String),
+    Unreadable(String),
 }
 
 impl MilestoneRow {
@@ -70,7 +81,7 @@ pub struct Milestones {
     /// The milestone or item that is to be deleted.
     pub deleted: Option<Chosen>,
     /// Why the list cannot be read.
-    pub problem: Option<String>,
+    pub problem: Option<Problem>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,7 +91,7 @@ pub struct Todos {
     pub from: usize,
     pub edited: Option<Chosen>,
     pub deleted: Option<Chosen>,
-    pub problem: Option<String>,
+    pub problem: Option<Problem>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -95,6 +106,9 @@ pub enum WorkspaceShown {
     Agents,
     Folder {
         rows: Vec<FileRow>,
+        from: usize,
+        total: usize,
+        /// There are even more than are counted.
         more: bool,
     },
     File {
@@ -103,7 +117,7 @@ pub enum WorkspaceShown {
         from: u64,
         next: Option<u64>,
     },
-    Problem(String),
+    Problem(Problem),
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -19,6 +19,8 @@ pub struct Canvas {
     pub filter: TasksFilter,
     pub agents: Vec<Face>,
     pub nodes: Vec<CanvasAgent>,
+    /// Agents that are not shown.
+    pub left: usize,
 }
 
 /// A task along time.

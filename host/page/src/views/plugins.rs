@@ -1,6 +1,6 @@
 //! Slots and what fills them, as their pages show them.
 
-use super::Indexed;
+use super::{CategoryBadge, Indexed};
 use crate::assets::mark_of;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,8 +55,18 @@ pub struct TriedRow {
     pub title: String,
     /// Its id, for a work session.
     pub session: Option<String>,
-    pub before: String,
-    pub after: String,
+    pub before: Answered,
+    pub after: Answered,
+}
+
+/// What a classifier has answered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answered {
+    /// The key of a category.
+    pub category: Option<String>,
+    /// How sure it is, with tags; or why there is no answer.
+    pub rest: String,
+    pub failed: bool,
 }
 
 /// What came of trying a version without putting it in service.
@@ -95,10 +105,12 @@ pub struct SlotDetail {
     pub rules: Option<Rules>,
     /// What could be loaded here by name.
     pub sources: Vec<String>,
-    pub history: Indexed<Vec<SwapRow>>,
+    /// The newest first, and where older ones begin.
+    pub history: Indexed<(Vec<SwapRow>, Option<String>)>,
     pub logs: Vec<(String, String, u64)>,
-    /// Whether it classifies, so that it can be tried on a text.
+    /// Whether it classifies, so that it can be tried on a text; and the names of what it finds.
     pub classifies: bool,
+    pub categories: Vec<CategoryBadge>,
     /// What the reader wants tried, as it was asked for.
     pub text: String,
     /// Rules and a configuration that were tried and are not saved.

@@ -164,6 +164,27 @@ impl Words {
         }
     }
 
+    /// A field of a form.
+    pub fn field<'a>(&self, name: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        match name {
+            "answer" => self.answer,
+            "text" => self.try_text,
+            "content" => self.step,
+            "message" => self.message,
+            "rules" => self.rules,
+            "config" => self.config_of_plugin,
+            "title" => self.title,
+            "description" => self.description,
+            "source" => self.source,
+            "task" => self.for_task,
+            "due" => self.due,
+            other => other,
+        }
+    }
+
     /// What an address asked for.
     pub fn thing<'a>(&self, word: &'a str) -> &'a str
     where

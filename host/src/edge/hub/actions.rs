@@ -101,7 +101,14 @@ async fn moved(context: &Context, id: &str, sent: &Sent) -> Result<(), Refusal> 
             "task_cancel"
         }
     };
-    called(context, &sent.caller, tool, args, &view.agent).await
+    let done = called(context, &sent.caller, tool, args, &view.agent).await;
+    let waits = || view.task.depends_on.iter().any(|first| context.tasks.open(first).is_some());
+    done.map_err(|refusal| match refusal {
+        Refusal::Conflict { said } if matches!(wanted, Move::Pick | Move::Resume | Move::Approve) && waits() => {
+            Refusal::Waits { said }
+        }
+        refusal => refusal,
+    })
 }
 
 async fn put_back(context: &Context, sent: &Sent, view: &View) -> Result<(), Refusal> {
@@ -136,13 +143,25 @@ async fn changed_steps(context: &Context, id: &str, sent: &Sent) -> Result<(), R
     let (word, rest) = wanted.split_once(':').unwrap_or((wanted, ""));
     let args = match word {
         "complete" | "skip" | "start" => json!({ "action": format!("{word}_step"), "step_id": rest }),
-        "order" => json!({ "action": "reorder_steps", "steps_order": rest.split(',').collect::<Vec<_>>() }),
+        "up" | "down" => json!({ "action": "reorder_steps", "steps_order": moved_step(&view, rest, word == "up")? }),
         "add" => json!({ "action": "add_step", "step_content": sent.form.written("content") }),
         _ => return Err(bad("do", "there is no such change of steps".into())),
     };
     let mut args = args_of(args);
     args.insert("task_id".into(), json!(view.id));
     called(context, &sent.caller, "task_update", args, &view.agent).await
+}
+
+/// The ids of a task's steps with one of them a place further.
+fn moved_step(view: &View, id: &str, up: bool) -> Result<Vec<String>, Refusal> {
+    let mut ids: Vec<String> = view.task.steps.iter().map(|step| step.id.clone()).collect();
+    let gone = || Refusal::Gone { said: "there is no such step any more".into() };
+    let at = ids.iter().position(|known| known == id).ok_or_else(gone)?;
+    let with = if up { at.checked_sub(1) } else { Some(at + 1).filter(|with| *with < ids.len()) };
+    if let Some(with) = with {
+        ids.swap(at, with);
+    }
+    Ok(ids)
 }
 
 pub(super) async fn note(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {

@@ -6,7 +6,7 @@ use axum::response::Response;
 use chela_page::{EventsFilter, JobsFilter, clip};
 
 use super::form::Form;
-use super::{FRAGMENTS, show};
+use super::show;
 use crate::edge::Context;
 use crate::edge::params::Named;
 use crate::hub::{Error, ListAsked, TryOn, Wanted};
@@ -15,7 +15,6 @@ use crate::settings::Principal;
 
 /// Names and ids that a reader may ask for are no longer than this.
 const ASKED_BYTES: usize = 200;
-const TEXT_BYTES: usize = 4_000;
 
 fn short(asked: &Form, name: &str) -> Option<String> {
     asked.get(name).map(|text| clip(text, ASKED_BYTES))
@@ -57,7 +56,8 @@ pub(super) async fn jobs(State(context): State<Context>, request: Request) -> Re
 
 pub(super) async fn job(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
     let (head, _) = request.into_parts();
-    let view = context.hub.job(&id).await;
+    let before = Form::of_query(&head).text("decided");
+    let view = context.hub.job(&id, before.as_deref()).await;
     show(&context, &head, view.map(|view| move |shell: &_| chela_page::job(shell, &view))).await
 }
 
@@ -74,31 +74,28 @@ pub(super) async fn slot(State(context): State<Context>, Named(name): Named<Stri
     show(&context, &head, view.map(|view| move |shell: &_| chela_page::slot(shell, &view))).await
 }
 
-/// What is to be tried, for those who could also put it in service: it runs what the source says.
-fn wanted(head: &Parts, asked: &Form) -> Option<Wanted> {
+/// What came of a trial is for those who could also put in service what was tried.
+fn wanted(head: &Parts, asked: &Form) -> Wanted {
     let may = head.extensions.get::<Principal>().is_some_and(|one| one.scope.holds(Scope::Admin));
-    if let Some(id) = short(asked, "tried").filter(|_| may) {
-        return Some(Wanted::Kept(id));
-    }
-    // A page that asks for other fragments again has the outcome already.
-    let again = head.headers.get(FRAGMENTS).and_then(|names| names.to_str().ok());
-    let source = short(asked, "source").filter(|_| may)?;
-    if again.is_some_and(|names| !names.split(',').any(|name| name == "try")) {
-        return None;
-    }
-    Some(Wanted::Source(source, try_on(asked.get("try")?, asked)))
+    Wanted { tried: short(asked, "tried").filter(|_| may), before: short(asked, "cursor") }
 }
 
 /// What something is to be tried on, as a button says it.
 pub(super) fn try_on(word: &str, asked: &Form) -> TryOn {
     match word {
         "sessions" => TryOn::Sessions,
-        _ => TryOn::Text(clip(&asked.written("text"), TEXT_BYTES)),
+        _ => TryOn::Text(asked.written("text")),
     }
 }
 
 fn of_list(asked: &Form) -> ListAsked {
-    ListAsked { from: number(asked, "from"), edit: short(asked, "edit"), delete: short(asked, "delete") }
+    ListAsked {
+        from: number(asked, "from"),
+        edit: short(asked, "edit"),
+        delete: short(asked, "delete"),
+        open: short(asked, "open"),
+        item: number(asked, "item"),
+    }
 }
 
 pub(super) async fn milestones(State(context): State<Context>, request: Request) -> Response {

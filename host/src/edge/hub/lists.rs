@@ -68,7 +68,7 @@ async fn by_tool(context: &Context, sent: &Sent, tool: &str, args: Value) -> Res
 /// The row that a form is about, if there is one still.
 async fn found(context: &Context, kind: RowKind, id: &str) -> Result<Chosen, Refusal> {
     let found = context.hub.chosen(kind, id).await.map_err(|error| Refusal::Unavailable { said: error.to_string() })?;
-    found.ok_or_else(|| Refusal::Conflict { said: "it is gone; somebody has deleted it".into() })
+    found.ok_or_else(|| Refusal::Gone { said: "it is gone; somebody has deleted it".into() })
 }
 
 /// What is deleted is what was looked at, with all that it has.

@@ -1,4 +1,4 @@
-//! `/live`: tells a page which of its topics have news, and what an agent is saying, at most ten times a second however much happens.
+//! `/live`: tells a page which of its topics have news, and what an agent is saying, at most twenty times a second however much happens.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::feed::Heard;
 use crate::hub::{Stale, of_event, of_feed};
 
 /// Between two tellings.
-const ROUND: Duration = Duration::from_millis(100);
+const ROUND: Duration = Duration::from_millis(50);
 /// Events that are looked at in one go.
 const EVENTS: usize = 256;
 /// How long a page may take to read what it is told.

@@ -53,7 +53,7 @@ async fn changed_slot(context: &Context, slot: &str, sent: &Sent) -> Result<Stri
         "load" => json!({ "slot": slot, "source": sent.form.written("source") }),
         "config" => {
             let config = hub::config_of(&sent.form.written("config")).map_err(|said| bad("config", said))?;
-            let now = context.hub.slot(slot, None).await.ok().map(|now| now.mark());
+            let now = context.hub.slot(slot, hub::Wanted::default()).await.ok().map(|now| now.mark());
             sent.as_seen("what serves here", now.as_deref())?;
             json!({ "slot": slot, "source": sent.form.written("source"), "config": config })
         }

@@ -10,6 +10,9 @@ use crate::edge::Context;
 use crate::edge::params::Named;
 use crate::hub;
 
+/// As the index takes them.
+const SEARCHED_CHARS: usize = 200;
+
 pub(super) async fn overview(State(context): State<Context>, request: Request) -> Response {
     let (head, _) = request.into_parts();
     let view = context.hub.overview().await;
@@ -24,8 +27,13 @@ pub(super) async fn questions(State(context): State<Context>, request: Request) 
         Some("expired") => QuestionState::Expired,
         _ => QuestionState::Open,
     };
-    let view = context.hub.questions(state, asked.text("cursor")).await;
+    let view = context.hub.questions(state, asked.text("cursor"), asked.get("first")).await;
     show(&context, &head, view.map(|view| move |shell: &_| chela_page::questions(shell, &view))).await
+}
+
+/// The words that are looked for; more than this nobody means.
+fn searched(asked: &Form) -> Option<String> {
+    asked.get("q").map(|text| text.chars().take(SEARCHED_CHARS).collect())
 }
 
 pub(super) async fn tasks(State(context): State<Context>, request: Request) -> Response {
@@ -34,7 +42,7 @@ pub(super) async fn tasks(State(context): State<Context>, request: Request) -> R
     let filter = TasksFilter {
         agent: asked.text("agent"),
         priority: asked.text("priority"),
-        text: asked.text("q").map(|text| chela_page::clip(&text, 200)),
+        text: searched(&asked),
         column: asked.get("column").and_then(Column::parse),
         from: asked.get("from").and_then(|from| from.parse().ok()).unwrap_or(0),
         cursor: asked.text("cursor"),
@@ -69,12 +77,14 @@ async fn gathered_task(
     id: &str,
     asked: &Form,
 ) -> Result<(chela_page::TaskDetail, TaskTab), hub::Error> {
-    let view = context.hub.task(id).await?;
+    let number = |name: &str| asked.get(name).and_then(|number| number.parse().ok());
+    let part = hub::TaskAsked { steps: number("steps"), before: number("before") };
+    let view = context.hub.task(id, part).await?;
     let cursor = asked.get("cursor");
     let tab = match asked.get("tab") {
         Some("conversation") => context.hub.task_conversation(id, cursor, asked.get("full")).await?,
         Some("events") => context.hub.task_events(id, cursor).await?,
-        Some("why") => context.hub.task_why(id).await?,
+        Some("why") => context.hub.task_why(id, asked.get("decided")).await?,
         _ => TaskTab::Details,
     };
     Ok((view, tab))
@@ -87,9 +97,9 @@ pub(super) async fn conversations(State(context): State<Context>, request: Reque
         category: asked.text("category"),
         status: asked.text("status"),
         thread: asked.text("thread"),
-        tag: asked.text("tag").map(|tag| chela_page::clip(&tag, 160)),
+        tag: asked.text("tag").map(|tag| tag.chars().take(40).collect()),
         agent: asked.text("agent"),
-        text: asked.text("q").map(|text| chela_page::clip(&text, 200)),
+        text: searched(&asked),
         cursor: asked.text("cursor"),
         grouped: asked.get("group") == Some("category"),
     };
@@ -104,8 +114,8 @@ pub(super) async fn conversation(
 ) -> Response {
     let (head, _) = request.into_parts();
     let asked = Form::of_query(&head);
-    let wants_why = asked.get("why").is_some();
-    let view = context.hub.conversation(&id, asked.text("thread"), asked.get("before"), asked.get("full"), wants_why);
+    let why = asked.get("why").map(|_| asked.get("decided"));
+    let view = context.hub.conversation(&id, asked.text("thread"), asked.get("before"), asked.get("full"), why);
     let view = view.await;
     show(&context, &head, view.map(|view| move |shell: &_| chela_page::conversation(shell, &view))).await
 }

@@ -21,7 +21,8 @@ use crate::session_key::SessionKey;
 use crate::tools::Call;
 
 /// Fields that people write into; what they hold is not lost when it is refused.
-const TYPED: [&str; 9] = ["answer", "text", "content", "message", "rules", "config", "title", "description", "source"];
+const TYPED: [&str; 11] =
+    ["answer", "text", "content", "message", "rules", "config", "title", "description", "source", "task", "due"];
 
 /// A form on its way: who sent it, what it says, and how the answer is to look.
 pub(super) struct Sent {
@@ -36,7 +37,7 @@ impl Sent {
         let (head, body) = request.into_parts();
         match Form::read(context, body).await {
             Ok(form) => Ok(Self { caller, form, head }),
-            Err(refusal) => Err(Box::new(answer_refused(context, &head, &refusal, None, "/").await)),
+            Err(refusal) => Err(Box::new(answer_refused(context, &head, &refusal, &[], "/").await)),
         }
     }
 
@@ -75,8 +76,8 @@ impl Sent {
             Ok(told) if self.head.headers.contains_key(SCRIPT) => Json(told).into_response(),
             Ok(told) => done_at(told["next"].as_str().unwrap_or("/")),
             Err(refusal) => {
-                let typed = TYPED.iter().find_map(|name| self.form.get(name));
-                answer_refused(context, &self.head, &refusal, typed, self.back()).await
+                let typed = TYPED.iter().filter_map(|name| Some(((*name).to_owned(), self.form.text(name)?)));
+                answer_refused(context, &self.head, &refusal, &typed.collect::<Vec<_>>(), self.back()).await
             }
         }
     }
@@ -87,12 +88,13 @@ pub(in crate::edge) async fn answer_refused(
     context: &Context,
     head: &Parts,
     refusal: &Refusal,
-    typed: Option<&str>,
+    typed: &[(String, String)],
     back: &str,
 ) -> Response {
     if head.headers.contains_key(SCRIPT) {
         let locale = context.settings.current().config.deployment.locale;
-        return refusal.saying(&told(lang(&head.headers, locale), refusal));
+        let told = told(lang(&head.headers, locale), refusal);
+        return refusal.saying(&told.said, told.detail.as_deref());
     }
     let shell = shell(context, head).await;
     html(refusal.status(), chela_page::refused(&shell, &told(shell.lang, refusal), typed, back).whole(&shell))
@@ -123,7 +125,11 @@ pub(super) async fn called(
         Ok(answer) => {
             let said =
                 ["error", "instruction", "message", "reason"].iter().find_map(|name| answer.get(*name)?.as_str());
-            Err(Refusal::Conflict { said: said.unwrap_or("it was refused").to_owned() })
+            let said = said.unwrap_or("it was refused").to_owned();
+            match answer.contains_key("blocked_by") {
+                true => Err(Refusal::Guarded { said }),
+                false => Err(Refusal::Conflict { said }),
+            }
         }
         Err(Failure::Tool(error @ crate::tools::Error::Arguments { .. })) => Err(bad("text", error.to_string())),
         Err(error) => Err(Refusal::Unavailable { said: error.to_string() }),

@@ -181,7 +181,7 @@ async fn login_page(context: &Context, head: &Parts, next: &str, wrong: Option<W
         Some(Wrong::Locked) => (StatusCode::TOO_MANY_REQUESTS, Some(words.token_locked)),
         Some(Wrong::Code) => (StatusCode::UNAUTHORIZED, Some(words.code_wrong)),
     };
-    shell.notice = said.map(|said| Notice::Refused(said.to_owned()));
+    shell.notice = said.map(Notice::Wrong);
     html(status, chela_page::login(&shell, next).whole(&shell))
 }
 

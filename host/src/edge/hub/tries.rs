@@ -1,4 +1,4 @@
-//! A classifier tried before it serves: rules and a configuration as they stand in an editor, and a component that was sent. Nothing is
+//! A classifier tried before it serves: a source, rules and a configuration as they stand in an editor, and a component that was sent. Nothing is
 //! changed; what runs is what somebody brought, so it is in the audit log all the same.
 
 use axum::extract::{Request, State};
@@ -25,18 +25,28 @@ pub(super) async fn typed(State(context): State<Context>, Named(slot): Named<Str
     sent.answer(&context, done).await
 }
 
-/// The rules or the configuration of a form, tried as they stand there.
+/// The longest text that a classifier is tried on.
+const TEXT_CHARS_MAX: usize = 4_000;
+
+/// The source, the rules or the configuration of a form, tried as they stand there.
 async fn tried_typed(context: &Context, slot: &str, sent: &Sent) -> Result<String, Refusal> {
     let (what, on) = sent.form.get("try").and_then(|word| word.split_once(':')).unwrap_or_default();
     let on = try_on(on, &sent.form);
     let text = match &on {
         TryOn::Text(text) if text.trim().is_empty() => return Err(bad("text", "write a text to try it on".into())),
+        TryOn::Text(text) if text.chars().count() > TEXT_CHARS_MAX => {
+            return Err(bad("text", format!("it is tried on at most {TEXT_CHARS_MAX} characters")));
+        }
         TryOn::Text(text) => text.clone(),
         TryOn::Sessions => String::new(),
     };
     let written = match what {
+        "source" => {
+            let from = From::Source(sent.form.written("source"));
+            return tried(context, &sent.caller, slot, (from, None), on, Trial { text, ..Trial::default() }).await;
+        }
         "rules" | "config" => sent.form.written(what),
-        _ => return Err(bad("try", "rules or a configuration are tried".into())),
+        _ => return Err(bad("try", "a source, rules or a configuration are tried".into())),
     };
     if written.len() > RULES_BYTES_MAX {
         return Err(bad(what, format!("a page takes at most {RULES_BYTES_MAX} bytes")));
