@@ -37,6 +37,7 @@ mod cases {
     mod hub_actions;
     mod hub_browser;
     mod hub_door;
+    mod hub_drafts;
     mod hub_flows;
     mod hub_forms;
     mod hub_keeping;

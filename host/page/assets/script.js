@@ -1,8 +1,8 @@
 // Keeps a page live: hears what is stale, fetches those fragments, and puts in what has changed.
-// Keeps true: a field that somebody types in is never touched; nothing typed is lost; at most ten fetches a second.
+// Keeps true: a field that somebody types in is never touched; nothing typed is lost; at most twenty fetches a second.
 "use strict";
 (() => {
-  const ROUND_MS = 100;
+  const ROUND_MS = 50;
   const body = document.body;
   const by = (id) => document.getElementById(id);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -39,7 +39,12 @@
     if (size < 30 * 86400) return relative.format(Math.round(seconds / 86400), "day");
     return absolute.format(at);
   };
+  const tick = new Intl.DateTimeFormat(lang, { month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit" });
   const tellTimes = (within = document) => {
+    for (const one of all("[data-at]", within)) {
+      const text = tick.format(Date.parse(one.dataset.at));
+      if (one.textContent !== text) one.textContent = text;
+    }
     for (const one of all("time[datetime]", within)) {
       const at = Date.parse(one.getAttribute("datetime"));
       if (Number.isNaN(at)) continue;
@@ -58,31 +63,47 @@
   };
   const holdsTyped = (node) => node.nodeType === 1 && [node, ...all("input, textarea", node)].some((one) => isField(one) && one.type !== "search" && isDirty(one));
 
-  // What is typed survives a reload, and shows up nowhere else: a form is told from another by where it leads, by the session that it is about,
-  // and by what the address chooses among places of one path.
+  // What is typed survives a reload, and shows up nowhere else: a form is told from another by where it leads, by the session or the row that it is
+  // about, and by what the address chooses among places of one path.
   const CHOOSE = ["section", "dialog"];
   const draftKey = (field) => {
     if (!field.id || !field.form) return null;
     const asked = new URLSearchParams(location.search);
-    const about = field.form.querySelector("input[name=session]")?.value || "";
+    const about = field.form.dataset.draft || field.form.querySelector("input[name=session]")?.value || "";
     const chosen = CHOOSE.map((name) => asked.get(name) || "").join("&");
     return "draft:" + field.form.getAttribute("action") + "?" + about + "&" + chosen + "#" + field.id;
   };
   const keepsDraft = (field) => isField(field) && field.form?.method === "post" && ["TEXTAREA", "INPUT"].includes(field.nodeName) && !["password", "checkbox", "file"].includes(field.type);
+  const seenOf = (form) => form?.querySelector("input[name=seen]");
+  const freshOf = (form) => form?.querySelector("[data-fresh]");
+  const freshen = (form) => {
+    form.tried = undefined;
+    const fresh = freshOf(form);
+    if (fresh) fresh.value = crypto.randomUUID?.() || Date.now() + "-" + Math.random();
+  };
+  // With a draft goes how that stood which it changes, so that a change of somebody else is noticed after a reload, too.
   const saveDraft = (field) => {
     const key = keepsDraft(field) && draftKey(field);
     if (!key) return;
     try {
-      if (field.value && field.value !== field.defaultValue) sessionStorage.setItem(key, field.value.slice(0, 200000));
-      else sessionStorage.removeItem(key);
-    } catch { /* a full or forbidden store keeps nothing, and the field still does */ }
+      sessionStorage.removeItem(key);
+      if (field.value && field.value !== field.defaultValue) sessionStorage.setItem(key, JSON.stringify([field.value, seenOf(field.form)?.value, field.form.tried === field.value ? freshOf(field.form)?.value : undefined]));
+    } catch {
+      // All of it or nothing: half a text would pass for the whole one.
+      say(field.form, body.dataset.unkept);
+    }
   };
   const restoreDrafts = (within = document) => {
     for (const field of all("input, textarea", within)) {
       const key = keepsDraft(field) && draftKey(field);
-      let text = null;
-      try { text = key && sessionStorage.getItem(key); } catch { return; }
-      if (text && !isDirty(field)) field.value = text;
+      let kept = null;
+      try { kept = key && JSON.parse(sessionStorage.getItem(key)); } catch { continue; }
+      if (!kept?.[0] || isDirty(field)) continue;
+      field.value = kept[0];
+      const seen = seenOf(field.form);
+      if (seen && kept[1] != null && !field.form.refused) seen.value = kept[1];
+      const fresh = freshOf(field.form);
+      if (fresh && kept[2]) { fresh.value = kept[2]; field.form.tried = kept[0]; }
     }
   };
   const dropDrafts = (form) => {
@@ -100,6 +121,8 @@
     if (have.nodeName === "TIME" && have.getAttribute("datetime") === want.getAttribute("datetime")) return;
     if (have.hasAttribute("data-keep") && !have.parentNode.hidden) return;
     if (isField(have) && (have === document.activeElement || isDirty(have))) return;
+    // The key of a message stays until the message was taken: sent again after a lost connection, it is taken once.
+    if (have.hasAttribute("data-fresh")) return;
     // Who has begun to type saw it as it was then: what changed since is said when it is sent, and taken into account after that.
     if (have.name === "seen" && have.form && !have.form.refused && holdsTyped(have.form)) return;
     const stays = have.nodeName === "DETAILS" ? ["open"] : have.matches(".column, .card") ? ["class"] : [];
@@ -171,9 +194,18 @@
       const answer = await fetch(location.href, { headers, cache: "no-store", redirect: "manual" });
       if (answer.type === "opaqueredirect" || answer.status === 401) { signedOut(); return; }
       if (answer.status === 200) {
+        const text = await answer.text();
+        // What other sets were known to be may be older than this by now.
+        tags.clear();
         if (answer.headers.has("ETag")) tags.set(name, answer.headers.get("ETag"));
-        take(await answer.text());
-      } else if (answer.status === 429 || answer.status === 503) {
+        take(text);
+        wrong("");
+      } else if (answer.status === 304) {
+        wrong("");
+      } else if (answer.status === 404) {
+        wrong(body.dataset.vanished);
+      } else {
+        if (answer.status !== 429) wrong(body.dataset.unfetched);
         ids.forEach((id) => stale.add(id));
         last = Date.now() + 1000;
       }
@@ -184,6 +216,7 @@
       plan();
     }
   };
+  const wrong = (text) => { if (!expired && socket?.readyState === 1) banner(text); };
   const nearEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 160;
   const take = (text) => {
     const follow = by("bubbles") && nearEnd();
@@ -193,6 +226,7 @@
       if (have) { morph(have, want); tellTimes(have); restoreDrafts(have); }
     }
     closeIfOver();
+    refocus();
     if (follow) scrollTo(0, document.documentElement.scrollHeight);
   };
 
@@ -238,7 +272,16 @@
   };
 
   // Forms: sent without leaving the page. What is refused is said beside them, and what was typed stays.
-  const say = (form, text) => { const place = form.querySelector(".said") || by("board-said") || by("announce"); place.textContent = text; };
+  const say = (form, text, detail) => {
+    const place = form.querySelector(".said") || by("board-said") || by("announce");
+    place.textContent = text;
+    if (!detail) return;
+    const more = document.createElement("details"), word = document.createElement("summary"), told = document.createElement("span");
+    [word.textContent, told.textContent, told.lang] = [body.dataset.detail, detail, "en"];
+    more.open = true;
+    more.append(word, told);
+    place.append(more);
+  };
   // A file goes as it is, with its name beside it.
   const fileOf = (form) => form.querySelector("input[type=file]")?.files?.[0];
   const post = async (form, url, values) => {
@@ -256,15 +299,15 @@
     if (answer.type === "opaqueredirect" || answer.status === 401) { say(form, body.dataset.expired); signedOut(); return; }
     // What was refused may have been asked from an old page: all of it is fetched, whatever is thought to be known.
     form.refused = !answer.ok;
-    if (!answer.ok) { say(form, told.error?.message || body.dataset.unsent); tags.clear(); markStale(null); return; }
+    if (!answer.ok) { say(form, told.error?.message || body.dataset.unsent, told.error?.detail); tags.clear(); markStale(null); return; }
     dropDrafts(form);
+    freshen(form);
     // What was changed is what is there now; what was new leaves an empty field.
     // Whoever went on typing meanwhile keeps that.
     const typed = fields.filter((field) => field.value !== sent.get(field)).map((field) => [field, field.value]);
     for (const field of fields) if (field.defaultValue) field.defaultValue = sent.get(field);
     form.reset();
     for (const [field, value] of typed) { field.value = value; saveDraft(field); }
-    for (const field of all("[data-fresh]", form)) field.value = crypto.randomUUID?.() || Date.now() + "-" + Math.random();
     const said = told.said || body.dataset.saved;
     const here = location.pathname + location.search;
     if (told.next && told.next !== here) { announceThere(said); location.assign(told.next); return; }
@@ -276,12 +319,40 @@
     const form = event.target, button = event.submitter;
     if (form.method !== "post" || form.hasAttribute("data-plain")) return;
     event.preventDefault();
+    // The same text under the same key is taken once; another text is another message.
+    if (freshOf(form)) {
+      const field = form.querySelector("textarea");
+      if (form.tried !== undefined && form.tried !== field.value) freshen(form);
+      form.tried = field.value;
+      saveDraft(field);
+    }
     const file = form.hasAttribute("data-upload") && fileOf(form);
     const values = file || new URLSearchParams(new FormData(form, button));
     const url = file ? form.action + "?name=" + encodeURIComponent(file.name) : button?.hasAttribute("formaction") ? button.formAction : form.action;
-    for (const one of all("button", form)) one.disabled = true;
-    try { await post(form, url, values); } finally { for (const one of all("button", form)) one.disabled = false; }
+    if (form.busy) return;
+    form.busy = true;
+    form.setAttribute("aria-busy", "true");
+    keepFocus();
+    try { await post(form, url, values); } finally { form.busy = false; form.removeAttribute("aria-busy"); }
   });
+  // Whoever works with the keyboard stays where they were: what had the focus, or what stands in its place after the page has changed.
+  let focused = null;
+  const FOCUS_MS = 2000;
+  const keepFocus = () => {
+    const one = document.activeElement, row = one?.closest("[data-key]");
+    if (!one || one === body) return;
+    focused = { one, until: Date.now() + FOCUS_MS, id: one.id, row: row?.dataset.key, nth: row ? all("button, a, input, summary", row).indexOf(one) : -1, value: one.value, section: one.closest("section[id]")?.id };
+  };
+  const refocus = () => {
+    if (!focused || Date.now() > focused.until) { focused = null; return; }
+    if (document.activeElement && document.activeElement !== body) { focused = null; return; }
+    if (focused.one.isConnected && focused.one.checkVisibility()) { focused.one.focus(); return; }
+    const row = focused.row && all("[data-key]").find((one) => one.dataset.key === focused.row);
+    const within = row ? all("button, a, input, summary", row) : [];
+    const next = (focused.id && by(focused.id)) || within.find((one) => one.value && one.value === focused.value) || within[Math.min(focused.nth, within.length - 1)]
+      || (focused.section && by(focused.section)?.querySelector("button, input:not([type=hidden]), textarea, a")) || by("main");
+    next?.focus();
+  };
   document.addEventListener("input", (event) => saveDraft(event.target));
   document.addEventListener("change", (event) => { if (event.target.hasAttribute?.("data-auto")) event.target.form.requestSubmit(); });
   document.addEventListener("keydown", (event) => {
@@ -304,6 +375,13 @@
     dialog.showModal();
     dialog.addEventListener("close", () => location.replace(dialog.dataset.close));
   };
+  // Whoever does not want it after all leaves no draft behind, and no page of the dialog on the way back.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[data-forget], a[data-dismiss]");
+    if (!link) return;
+    if (link.hasAttribute("data-forget") && link.closest("form")) dropDrafts(link.closest("form"));
+    if (link.hasAttribute("data-dismiss") && by("dialog")?.open) { event.preventDefault(); by("dialog").close(); }
+  });
 
   // What it asks about can be done no longer, and nothing was typed that would be lost.
   const closeIfOver = () => { if (by("dialog")?.open && !by("ask").firstChild) by("dialog").close(); };
