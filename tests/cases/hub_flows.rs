@@ -256,8 +256,16 @@ fn every_field_takes_anything(site: &Site<'_>, tab: &Tab<'_>) {
     ];
     for (path, field, button) in &fields {
         site.open(tab, path);
-        // Past what the browser itself would cut off: the gateway must say no by itself.
-        tab.eval(&format!("(() => {{ const f = document.querySelector({}); f.removeAttribute('maxlength'); f.value = 'x'.repeat(1048576); }})()", json!(field)));
+        // The browser must not cut it off: the gateway says no.
+        tab.eval(&format!(
+            "(() => {{ const f = document.querySelector({}); f.value = 'x'.repeat(1048576); }})()",
+            json!(field)
+        ));
+        assert_eq!(
+            tab.eval(&format!("document.querySelector({}).maxLength", json!(field))),
+            json!(-1),
+            "{path} {field}: a paste is not cut silently"
+        );
         tab.click(button);
         tab.until(
             &format!("{path} {field} refuses a megabyte in words"),
@@ -287,7 +295,10 @@ fn every_field_takes_anything(site: &Site<'_>, tab: &Tab<'_>) {
         "/events?session=",
         "/jobs?session=",
         "/workspace/eden?path=",
-        "/plugins/classifier?try=text&source=",
+        "/plugins/classifier?tried=",
+        "/tasks?from=",
+        "/questions?cursor=",
+        "/questions?first=",
     ] {
         for text in [
             "%3Cscript%3Ealert(1)%3C/script%3E",

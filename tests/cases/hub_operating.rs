@@ -129,21 +129,19 @@ fn plugins(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
     site.open(tab, "/plugins/classifier");
     tab.fill("#try-source", &steady);
     tab.fill("#try-text", "deploy the server to the cluster");
-    tab.click("#try button[value=text]");
+    tab.click("#try button[value='source:text']");
     tab.until("both answers are there", "document.querySelectorAll('#tried tbody td').length === 3");
     tab.fill("#try-source", &steady);
-    tab.click("#try button[value=sessions]");
+    tab.click("#try button[value='source:sessions']");
     tab.until(
         "work sessions were asked about",
-        "location.search.includes('try=sessions') && /Asked [1-9]/.test(document.querySelector('#tried')?.innerText)",
+        "location.search.includes('tried=') && /Asked [1-9]/.test(document.querySelector('#tried')?.innerText)",
     );
     look_at(tab, "slot-tried");
     tab.fill("#try-source", "nothing.wasm");
-    tab.click("#try button[value=text]");
-    tab.until(
-        "why it cannot be tried",
-        "document.querySelector('#tried [role=alert]')?.innerText.includes('nothing.wasm')",
-    );
+    tab.fill("#try-text", "anything");
+    tab.click("#try button[value='source:text']");
+    tab.until("why it cannot be tried", "document.querySelector('#try .said')?.innerText.includes('nothing.wasm')");
     assert_eq!(slot_of(site, "classifier")["plugin"]["source"], "builtin:rules", "trying changes nothing");
 
     // Loaded, told, rolled back, disabled, enabled.
@@ -386,7 +384,7 @@ fn in_korean(site: &Site<'_>) {
             ),
         );
         let bytes =
-            tab.eval(&format!("fetch({}).then((answer) => answer.text()).then((text) => text.length)", json!(path)));
+            tab.eval(&format!("fetch({}).then((answer) => answer.bytes()).then((bytes) => bytes.length)", json!(path)));
         assert!(bytes.as_u64().is_some_and(|bytes| bytes < 150_000), "{path}: {bytes}");
     }
 }

@@ -164,7 +164,7 @@ const VIEWS: [(&str, &str, &str, &[Shot]); 32] = [
     ("plugins", "/plugins", "document.querySelector('#head svg.chart')", &[DESK]),
     (
         "slot",
-        "/plugins/classifier?try=sessions&source=counter.wasm",
+        "/plugins/classifier?tried=TRIED",
         "/Asked|물은/.test(document.querySelector('#tried').innerText) || document.querySelector('#tried tbody tr')",
         &[DESK],
     ),
@@ -196,8 +196,9 @@ fn every_view_of_a_team_at_work_is_good_to_look_at() {
     let serving = Binary::serve(&dir);
     let browser = Browser::start();
     let site = Site::new(&dir, &serving, &browser);
-    let names = told(&site);
+    let mut names = told(&site);
     let tab = site.signed_in("en", &site.token);
+    names.push(("TRIED", tried(&tab)));
     for (name, path, expected, shots) in VIEWS {
         let path = names.iter().fold(path.to_owned(), |path, (word, name)| path.replace(word, name));
         site.open(&tab, &path);
@@ -218,6 +219,15 @@ fn every_view_of_a_team_at_work_is_good_to_look_at() {
     }
     let said = browser.problems();
     assert!(said.is_empty(), "{said:#?}");
+}
+
+/// Tries a classifier on what was said; which trial that is.
+fn tried(tab: &Tab<'_>) -> String {
+    let sent = "{ method: 'POST', headers: { 'Chela-Script': '1' }, body: new URLSearchParams({ try: 'source:sessions', source: 'counter.wasm' }) }";
+    let next = tab.eval(&format!(
+        "fetch('/plugins/classifier/try', {sent}).then((answer) => answer.json()).then((told) => told.next)"
+    ));
+    next.as_str().and_then(|next| next.split_once("tried=")).expect("a trial").1.to_owned()
 }
 
 /// Writes a picture of the handbook, if somebody has asked for that.

@@ -95,8 +95,8 @@ const PLACES: [(&str, &str); 42] = [
     ("/jobs/JOB", "document.querySelector('#turns')"),
     ("/plugins/guard%3Astop-guard", "document.querySelector('h1').innerText === 'guard:stop-guard'"),
     (
-        "/plugins/classifier?try=text&source=builtin%3Arules&text=deploy+the+server",
-        "document.querySelector('#tried tbody td') && document.querySelector('#try-text').value === 'deploy the server'",
+        "/plugins/classifier?edit=config",
+        "document.querySelector('#config-text') && !document.querySelector('#try-text') && !document.querySelector('#history')",
     ),
     ("/workspace/eden?path=tasks", "document.querySelector('#files li')"),
     (

@@ -51,14 +51,16 @@ fn what_is_refused_is_said_in_the_readers_language() {
     let person = Person::of(&host, "ko");
     let task = host.begin("eden", &["one"]);
     let check = |(status, told): (u16, Value), expected: u16, begin: &str, end: &str| {
-        let said = told["error"]["message"].as_str().unwrap_or_default();
-        assert!(status == expected && said.starts_with(begin) && said.contains(end), "{status} {told}");
+        let text = |name: &str| told["error"][name].as_str().unwrap_or_default().to_owned();
+        let (said, detail) = (text("message"), text("detail"));
+        assert!(status == expected && said.starts_with(begin) && detail.contains(end), "{status} {told}");
+        assert!(!said.chars().any(|c| c.is_ascii_alphabetic()), "in Korean alone: {said}");
     };
     let path = format!("/tasks/{task}/move");
-    check(person.sends(&path, "move=block&seen=pending&text=a"), 409, "그사이", "was pending when you looked");
+    check(person.sends(&path, "move=block&seen=pending&text=a"), 409, "그사이", "");
     check(person.sends(&path, "move=fly"), 400, "입력을", "there is no such move");
-    check(person.sends("/tasks/task_none/note", "text=a"), 409, "끝난 작업", "there is none of this name");
-    check(person.sends(&path, "move=complete&seen=in_progress&text=a"), 409, "지금 상태에서는", "");
+    check(person.sends("/tasks/task_none/note", "text=a"), 409, "끝난 작업", "");
+    check(person.sends(&path, "move=complete&seen=in_progress&text=a"), 409, "규칙이 막았습니다", "");
     check(person.sends("/questions/none/answer", "answer=a"), 404, "찾을 수", "none");
     let signed = asked(&host, "POST", "/login", &[], &format!("token={READ}"));
     let cookie = header(&signed, "set-cookie").split(';').next().expect("a pair").to_owned();
@@ -156,7 +158,7 @@ fn a_long_message_says_that_it_is_cut_and_is_shown_whole() {
     let session = sent["data"]["workSessionId"].as_str().expect("a work session");
     let page = person.sees(&format!("/conversations/{session}"));
     assert!(page.contains("Show all of it") && !page.contains("this is the end"), "{page}");
-    let full = page.split("?full=").nth(1).and_then(|rest| rest.split('"').next()).expect("a link");
+    let full = page.split("?full=").nth(1).and_then(|rest| rest.split(['"', '#']).next()).expect("a link");
     let whole = person.sees(&format!("/conversations/{session}?full={full}"));
     assert!(whole.contains("and this is the end"), "{whole}");
 }
