@@ -8,6 +8,7 @@ mod news;
 mod record;
 mod rows;
 mod store;
+mod told;
 mod transcript;
 mod turn;
 
@@ -37,8 +38,9 @@ pub use record::{
     Accepted, COMPACT, Chain, Ended, HumanQuery, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step,
     place_of,
 };
-pub use rows::{stop_word, text_of, turns};
+pub use rows::{stop_word, text_of};
 pub use store::{Found, History, Patch, read};
+pub use told::{Told, fit, weight};
 pub use turn::{Further, Sum, Turn, Wrong};
 
 /// The longest key of a sender; steps add a little to it.
@@ -303,7 +305,7 @@ impl Handle {
     }
 
     /// The rows that a prompt is made of: back to the last new beginning, or until they weigh `tokens_max`.
-    pub(crate) async fn context(&self, key: &SessionKey, tokens_max: u64) -> Result<Vec<Value>, Error> {
+    pub(crate) async fn context(&self, key: &SessionKey, tokens_max: u64) -> Result<Vec<Told>, Error> {
         store::context(&self.0, key, tokens_max).await
     }
 }

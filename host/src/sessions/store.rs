@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::lanes::{Live, Progress, State};
 use super::record::{self, DayUsage, Run, Session, Step};
+use super::told::Told;
 use super::transcript::{self, Page};
 use super::{Error, Handle, Options, Shared, Work, rows};
 use crate::clock::Timestamp;
@@ -233,21 +234,21 @@ pub(super) async fn history(shared: &Arc<Shared>, key: &SessionKey, asked: Histo
     .await
 }
 
-pub(super) async fn context(shared: &Arc<Shared>, key: &SessionKey, tokens_max: u64) -> Result<Vec<Value>, Error> {
+pub(super) async fn context(shared: &Arc<Shared>, key: &SessionKey, tokens_max: u64) -> Result<Vec<Told>, Error> {
     let Some(session) = shared.state().sessions.get(key).cloned() else { return Ok(Vec::new()) };
     let path = shared.transcript(key, &session.id);
     shared.writer.written().await;
     let Page { mut rows, .. } = blocking(path, move |path| {
         let mut weight = 0;
-        transcript::tail(path, None, CONTEXT_ROWS_MAX, |row| {
-            weight += chela_model::estimate_tokens(&row["content"].to_string()) as u64;
-            !rows::is_beginning(row) && weight < tokens_max
+        transcript::tail_of(path, None, CONTEXT_ROWS_MAX, |row| {
+            let told = Told::of(&row);
+            weight += told.weight();
+            let more = !told.is_beginning() && weight < tokens_max;
+            (told, more)
         })
     })
     .await?;
-    // A conversation begins with what somebody asked, never with a result.
-    let begins = |row: &Value| row["role"] == "user" || rows::is_beginning(row);
-    let first = rows.iter().position(begins).unwrap_or(rows.len());
+    let first = rows.iter().position(Told::may_begin).unwrap_or(rows.len());
     rows.drain(..first);
     Ok(rows)
 }

@@ -394,7 +394,7 @@ fn open(path: &Path) -> io::Result<Open> {
         tracing::warn!(path = %path.display(), "a torn end of a transcript was cut off; its row is written again");
         file.set_len(whole)?;
     }
-    let last = Page::read(&mut file, whole, 1, |_| true)?.rows.pop();
+    let last = Page::read(&mut file, whole, 1, |row| (row, true))?.rows.pop();
     let seq = last.and_then(|row| row["__openclaw"]["seq"].as_u64()).unwrap_or(0);
     file.seek(SeekFrom::End(0))?;
     Ok(Open { file, seq, used: Instant::now() })
@@ -421,20 +421,25 @@ fn read_at(file: &mut File, start: u64, end: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Rows of a transcript, oldest first, and where they begin in it.
-#[derive(Debug, Default)]
-pub(super) struct Page {
-    pub(super) rows: Vec<Value>,
+#[derive(Debug)]
+pub(super) struct Page<T = Value> {
+    pub(super) rows: Vec<T>,
     pub(super) begin: u64,
 }
 
-impl Page {
-    /// The last rows before `end`, at most `max`, as long as `go_on` says so of each; the one that it refuses is the first of the page.
-    pub(super) fn read(
-        file: &mut File,
-        end: u64,
-        max: usize,
-        mut go_on: impl FnMut(&Value) -> bool,
-    ) -> io::Result<Self> {
+impl<T> Page<T> {
+    /// The last rows before `end`, at most `max`, as what `take` makes of each, as long as it says so; the one that it says no with is the first
+    /// of the page.
+    fn read(file: &mut File, end: u64, max: usize, mut take: impl FnMut(Value) -> (T, bool)) -> io::Result<Self> {
+        // A line that is no row is passed over.
+        let mut taken = |line: &[u8], rows: &mut Vec<T>| match serde_json::from_slice(line) {
+            Ok(row) => {
+                let (row, more) = take(row);
+                rows.push(row);
+                more
+            }
+            Err(_) => true,
+        };
         let mut rows = Vec::new();
         let (mut begin, mut start, mut held) = (end, end, Vec::new());
         while rows.len() < max && begin > 0 {
@@ -443,17 +448,16 @@ impl Page {
             match held[..line_end].iter().rposition(|byte| *byte == b'\n') {
                 _ if held.is_empty() && start == 0 => break,
                 Some(at) => {
-                    let row = serde_json::from_slice::<Value>(&held[at + 1..line_end]);
+                    let more = taken(&held[at + 1..line_end], &mut rows);
                     held.truncate(at + 1);
                     begin = start + at as u64 + 1;
-                    if !take(row, &mut rows, &mut go_on) {
+                    if !more {
                         break;
                     }
                 }
                 None if start == 0 => {
-                    let row = serde_json::from_slice::<Value>(&held[..line_end]);
                     begin = 0;
-                    take(row, &mut rows, &mut go_on);
+                    taken(&held[..line_end], &mut rows);
                     break;
                 }
                 None if held.len() > LINE_BYTES_MAX => {
@@ -474,24 +478,34 @@ impl Page {
     }
 }
 
-/// Takes a row; a line that is none is passed over.
-fn take(row: serde_json::Result<Value>, rows: &mut Vec<Value>, go_on: &mut impl FnMut(&Value) -> bool) -> bool {
-    let Ok(row) = row else { return true };
-    let more = go_on(&row);
-    rows.push(row);
-    more
+/// The last rows of a file, as long as `go_on` says so of each; none where there is no file.
+pub(super) fn tail(
+    path: &Path,
+    end: Option<u64>,
+    max: usize,
+    mut go_on: impl FnMut(&Value) -> bool,
+) -> io::Result<Page> {
+    tail_of(path, end, max, |row| {
+        let more = go_on(&row);
+        (row, more)
+    })
 }
 
-/// The last rows of a file; none where there is no file.
-pub(super) fn tail(path: &Path, end: Option<u64>, max: usize, go_on: impl FnMut(&Value) -> bool) -> io::Result<Page> {
+/// The same, as what `take` makes of each row.
+pub(super) fn tail_of<T>(
+    path: &Path,
+    end: Option<u64>,
+    max: usize,
+    take: impl FnMut(Value) -> (T, bool),
+) -> io::Result<Page<T>> {
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Page::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Page { rows: Vec::new(), begin: 0 }),
         Err(error) => return Err(error),
     };
     let length = end_of_last_line(&mut file)?;
     let end = end.map_or(length, |end| end.min(length));
-    Page::read(&mut file, end, max, go_on)
+    Page::read(&mut file, end, max, take)
 }
 
 /// The names of the rows that are not older than `oldest`.
