@@ -5,6 +5,7 @@
 mod accept;
 mod lanes;
 mod news;
+mod readers;
 mod record;
 mod rows;
 mod store;
@@ -30,6 +31,7 @@ use crate::session_key::SessionKey;
 use crate::settings;
 
 use lanes::State;
+use readers::Readers;
 use transcript::{FLUSH_EVERY, Work, Writer};
 
 pub use lanes::{Place, Progress};
@@ -106,6 +108,7 @@ pub struct Handle(Arc<Shared>);
 struct Shared {
     options: Options,
     writer: Writer,
+    readers: Readers,
     state: Mutex<State>,
     /// Something may run.
     ready: Notify,
@@ -194,10 +197,12 @@ pub fn start(
     let mend = Box::new(move |path: &std::path::Path, runs: &[transcript::Ended]| store::mend_from(&steps, path, runs));
     let writer = Writer::start(move |runs| store::settle(&journal, runs), mend)
         .map_err(|cause| Error::Transcript { path: options.dir.sessions(), cause })?;
+    let readers = Readers::start().map_err(|cause| Error::Transcript { path: options.dir.sessions(), cause })?;
     let closed = CancellationToken::new();
     let handle = Handle(Arc::new(Shared {
         options,
         writer,
+        readers,
         state: Mutex::new(state),
         ready: Notify::new(),
         news: broadcast::Sender::new(news::KEPT),

@@ -238,7 +238,7 @@ pub(super) async fn context(shared: &Arc<Shared>, key: &SessionKey, tokens_max: 
     let Some(session) = shared.state().sessions.get(key).cloned() else { return Ok(Vec::new()) };
     let path = shared.transcript(key, &session.id);
     shared.writer.written().await;
-    let Page { mut rows, .. } = blocking(path, move |path| {
+    let read = move |path: &std::path::Path| {
         let mut weight = 0;
         transcript::tail_of(path, None, CONTEXT_ROWS_MAX, |row| {
             let told = Told::of(&row);
@@ -246,8 +246,8 @@ pub(super) async fn context(shared: &Arc<Shared>, key: &SessionKey, tokens_max: 
             let more = !told.is_beginning() && weight < tokens_max;
             (told, more)
         })
-    })
-    .await?;
+    };
+    let Page { mut rows, .. } = patiently(path, |at| shared.readers.read(move || read(&at))).await?;
     let first = rows.iter().position(Told::may_begin).unwrap_or(rows.len());
     rows.drain(..first);
     Ok(rows)
@@ -275,15 +275,26 @@ pub(super) async fn rows_of_run(
     .await
 }
 
-/// Reads or moves a transcript. Where there is no file handle left it waits for one: what was accepted must not fail for a flood of others.
+/// Reads or moves a transcript.
 async fn blocking<T: Send + 'static>(
     path: PathBuf,
     read: impl Fn(&std::path::Path) -> std::io::Result<T> + Send + Sync + 'static,
 ) -> Result<T, Error> {
     let read = Arc::new(read);
+    let tried = |at: PathBuf| {
+        let read = read.clone();
+        async move { tokio::task::spawn_blocking(move || read(&at)).await.ok() }
+    };
+    patiently(path, tried).await
+}
+
+/// Does something with a transcript. Where there is no file handle left it waits for one: what was accepted must not fail for a flood of others.
+async fn patiently<T, F: Future<Output = Option<std::io::Result<T>>>>(
+    path: PathBuf,
+    tried: impl Fn(PathBuf) -> F,
+) -> Result<T, Error> {
     for _ in 0..HANDLE_TRIES {
-        let (at, read) = (path.clone(), read.clone());
-        match tokio::task::spawn_blocking(move || read(&at)).await.map_err(|_| Error::Stopping)? {
+        match tried(path.clone()).await.ok_or(Error::Stopping)? {
             Err(error) if transcript::is_out_of_handles(&error) => tokio::time::sleep(HANDLE_AGAIN).await,
             done => return done.map_err(|cause| Error::Transcript { path, cause }),
         }

@@ -33,6 +33,8 @@ const ENDED_MAX: usize = 10_000;
 const MEND_AGAIN: Duration = Duration::from_secs(20);
 /// Reading backwards goes in steps of this.
 const STEP_BYTES: u64 = 64 * 1024;
+/// A line that such a piece begins in the middle of is most often shorter than this.
+const SLACK_BYTES: usize = 4 * 1024;
 /// A line past this is not ours.
 const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
@@ -415,7 +417,8 @@ fn end_of_last_line(file: &mut File) -> io::Result<u64> {
 
 fn read_at(file: &mut File, start: u64, end: u64) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(start))?;
-    let mut bytes = Vec::new();
+    // Room for what is held after it, and a byte to see that it is the end: nothing is copied for want of room.
+    let mut bytes = Vec::with_capacity(usize::try_from(end - start).unwrap_or(0) + SLACK_BYTES);
     Read::by_ref(file).take(end - start).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
