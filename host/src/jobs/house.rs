@@ -143,10 +143,18 @@ impl Handle {
             if let Err(error) = dropped {
                 return tracing::warn!(error = &error as &dyn std::error::Error, "old jobs could not be taken out");
             }
-            let mut state = self.0.state();
-            part.iter().for_each(|(_, id)| state.forget(id));
-            let state = &mut *state;
-            state.causes.retain(|_, id| state.made_at.contains_key(id));
+            {
+                let mut state = self.0.state();
+                part.iter().for_each(|(_, id)| state.forget(id));
+                let state = &mut *state;
+                state.causes.retain(|_, id| state.made_at.contains_key(id));
+            }
+            let (dir, part) = (self.0.options.dir.jobs(), part.to_vec());
+            let removed =
+                tokio::task::spawn_blocking(move || files::remove(&dir, part.iter().map(|(_, id)| id.as_str()))).await;
+            if let Err(error) = removed {
+                tracing::error!(%error, "files of old jobs were not removed");
+            }
         }
         let dir = self.0.options.dir.jobs();
         let swept = tokio::task::spawn_blocking(move || files::sweep(&dir, before)).await;
