@@ -174,6 +174,9 @@ fn settle_one(transaction: &mut Transaction, mut run: Run, steps: u32) -> Result
     run.settled = true;
     // The transcript has it; the result is what may be asked for again.
     run.accepted.text = String::new();
+    // Only a run that goes on is told these.
+    run.accepted.instructions = None;
+    run.accepted.origin.note = None;
     journal::put(transaction, record::RUN, &run.accepted.id.clone(), &run)
 }
 
