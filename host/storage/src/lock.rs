@@ -73,7 +73,10 @@ fn open(path: &Path) -> io::Result<File> {
     let file =
         options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_link).open(path)?;
     let facts = file.metadata()?;
-    if facts.uid() == 0 && facts.nlink() == 1 && let Some(folder) = path.parent() {
+    if facts.uid() == 0
+        && facts.nlink() == 1
+        && let Some(folder) = path.parent()
+    {
         owner::give_file(&file, folder)?;
     }
     Ok(file)
