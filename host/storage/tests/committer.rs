@@ -47,6 +47,7 @@ fn sixty_four_threads_commit_in_order_and_whole_while_checkpoints_run() {
             });
         }
     });
+    assert_eq!(committer.records("twin").expect("readable").len(), THREADS);
     let job = committer.get("job", "t7").expect("readable").expect("there");
     assert_eq!(job.body, format!("{{\"round\":{}}}", ROUNDS - 1).into_bytes());
     let journal = committer.stop().expect("it ended by itself");

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::Error;
 use super::files::{self, Lines, Name};
 use super::line::{self, Entry, Saved};
 use super::recover;
+use super::{Error, Record, Records};
 use crate::fs::{self, File};
 use crate::{make_private_dir, owner};
 
@@ -29,6 +29,12 @@ pub fn check(dir: &Path) -> Result<usize, Error> {
         Ok(true) => recover::read(dir).map(|found| found.live.count),
         Err(source) => Err(Error::io("read", dir, source)),
     }
+}
+
+/// The live records of a kind, read without changing anything.
+pub fn records(dir: &Path, kind: &str) -> Result<Vec<Record>, Error> {
+    let found = recover::read(dir)?;
+    Records::new(dir, found.live.of_kind(kind, 0)).collect()
 }
 
 /// Makes a new journal in `dir` of what is whole in the one there, which becomes `aside`. Whoever calls holds the lock of the state directory.
