@@ -73,7 +73,7 @@ impl Machine {
         if !is_reply || delivery.is_over() || self.has_private_way(delivery, turn.now_ms) {
             return true;
         }
-        self.to_person(turn, id)
+        self.send_to_person(turn, id)
     }
 
     fn has_private_way(&self, delivery: &Delivery, now_ms: u64) -> bool {
@@ -83,7 +83,7 @@ impl Machine {
         }
     }
 
-    fn to_person(&mut self, turn: &mut Turn, id: &str) -> bool {
+    fn send_to_person(&mut self, turn: &mut Turn, id: &str) -> bool {
         let Some(secret) = self.state.secrets.get_mut(id) else { return true };
         secret.way = Way::Direct;
         let person = Place::of(&format!("direct:{}", secret.sender)).map(|place| place.target());
