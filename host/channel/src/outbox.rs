@@ -177,10 +177,10 @@ impl Outbox {
     pub(crate) fn next_due(&self, gives: bool) -> Option<u64> {
         let firsts = self.places.values().filter_map(VecDeque::front);
         firsts
-            .filter_map(|first| match first.state {
-                State::Given { until } => Some(until),
-                State::Waits { until } if gives && self.given < GIVEN_MAX => Some(until.min(first.over_at())),
-                State::Waits { .. } => Some(first.over_at()),
+            .map(|first| match first.state {
+                State::Given { until } => until,
+                State::Waits { until } if gives && self.given < GIVEN_MAX => until.min(first.over_at()),
+                State::Waits { .. } => first.over_at(),
             })
             .min()
     }
