@@ -88,7 +88,9 @@ fn what_root_changes_stays_the_service_users_own() {
         return;
     }
     let dir = TestDir::with_config(|_| {});
-    Binary::serve(&dir).terminate();
+    let serving = Binary::serve(&dir);
+    assert_eq!(chela(&dir.state, &["send", "ruda", "good morning", "--wait"]).code, Some(0));
+    serving.terminate();
     let path = dir.state.path().to_owned();
     let all = || dir.files().into_iter().map(|name| path.join(name)).chain([path.clone()]);
     fs::remove_dir_all(dir.state.run()).expect("ours");

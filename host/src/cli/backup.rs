@@ -62,7 +62,7 @@ impl Backup {
             let (head, mut gathered) = moment(dir)?;
             // Nothing else may be said on standard output.
             for path in std::mem::take(&mut gathered.skipped) {
-                eprintln!("chela: {}", left_out(&path));
+                Output::note(&left_out(&path));
             }
             let mut out = BufWriter::new(io::stdout().lock());
             archive::write(&mut out, &head, gathered).and_then(|()| out.flush()).context("cannot write the archive")?;

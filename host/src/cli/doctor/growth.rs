@@ -217,8 +217,9 @@ mod tests {
         put(dir.path().join("workspace-eden/new"), 512);
         put(dir.path().join("workspace-eden/old"), 512);
         let old = File::options().append(true).open(dir.path().join("workspace-eden/old")).expect("there");
-        old.set_modified(SystemTime::now() - std::time::Duration::from_secs(30 * 86_400)).expect("ours");
-        let sums = look(&dir, Clock::system().now().0).expect("few files");
+        let now = Clock::system().now().0;
+        old.set_modified(UNIX_EPOCH + std::time::Duration::from_millis(now - 30 * DAY_MS)).expect("ours");
+        let sums = look(&dir, now).expect("few files");
         assert!(sums.total > 13_000 << 10, "{sums:?}");
         let new: Vec<(&str, u64)> = largest(&sums.new).filter(|(_, bytes)| *bytes > 0).collect();
         assert_eq!(new, [("workspace-eden", 512 << 10)], "{sums:?}");

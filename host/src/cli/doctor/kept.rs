@@ -40,7 +40,8 @@ pub(super) fn journal(dir: &StateDir, mends: bool) -> Finding {
 }
 
 fn mend(dir: &StateDir, path: &Path) -> anyhow::Result<journal::Salvaged> {
-    // Nobody may serve it meanwhile.
+    // Nobody may serve it meanwhile. A directory that was restored has no place for the lock yet.
+    chela_storage::make_private_dir(&dir.run())?;
     let _lock = DirLock::take(&dir.lock())?;
     let aside = path.with_extension(format!("damaged-{}", Clock::system().now().0));
     Ok(journal::salvage(path, &aside)?)
