@@ -41,7 +41,7 @@ use remembered::Remembered;
 
 pub use begin::{Begun, Cause, Reply, Send, Spawn};
 pub use list::{Asked, Listed};
-pub use store::{Found, Outgoing, outbox, read};
+pub use store::{Found, Outgoing, outbox, outbox_now, read};
 
 /// Requests about one job that may wait.
 const ASKS_MAX: usize = 8;

@@ -37,8 +37,8 @@ use transcript::{FLUSH_EVERY, Work, Writer};
 pub use lanes::{Place, Progress};
 pub use news::{Follow, Follower, News, Occupied};
 pub use record::{
-    Accepted, COMPACT, Chain, Ended, HumanQuery, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step,
-    place_of,
+    Accepted, COMPACT, Chain, Ended, HumanQuery, LastRun, Origin, OriginKind, Part, Run, SESSION, Session, Status,
+    Step, place_of, transcript_name,
 };
 pub use rows::{stop_word, text_of};
 pub use store::{Found, History, Patch, read};
@@ -245,10 +245,15 @@ impl Handle {
     /// How a run stands; none if nobody knows it, or not any more.
     pub async fn progress(&self, run: &str) -> Result<Option<Progress>, Error> {
         let live = self.0.state().live(run).map(|live| live.progress.borrow().clone());
-        match live {
-            Some(progress) => Ok(Some(progress)),
-            None => Ok(self.past(run).await?.and_then(|run| run.ended).map(|ended| Progress::Ended(Arc::new(ended)))),
+        if live.is_some() {
+            return Ok(live);
         }
+        let Some(past) = self.past(run).await? else { return Ok(None) };
+        Ok(Some(match past.ended {
+            Some(ended) => Progress::Ended(Arc::new(ended)),
+            // It was accepted between the two looks.
+            None => self.0.state().live(run).map_or(Progress::Queued, |live| live.progress.borrow().clone()),
+        }))
     }
 
     /// Waits until a run has ended.

@@ -22,6 +22,8 @@ const BEHIND_MAX: Duration = Duration::from_secs(10);
 const REST: u32 = 4;
 const REST_MAX: Duration = Duration::from_millis(5);
 const NICE: i32 = 19;
+/// Jobs that may wait for their files; past it the oldest are not written any more.
+const WAITING_MAX: usize = 10_000;
 
 pub(super) struct Files {
     shared: Arc<Shared>,
@@ -55,6 +57,17 @@ impl Waiting {
         let first = self.shown.filter(|_| !self.jobs.is_empty()).map_or(now, |(first, _)| first);
         self.shown = Some((first, now));
         self.jobs.insert(job.job_id.clone(), job);
+        if self.jobs.len() > WAITING_MAX {
+            self.jobs.pop_first();
+        }
+    }
+
+    /// A file could not be written: it is tried again, unless the job has gone on meanwhile. The file of before says what is not so any more.
+    fn put_back(&mut self, job: Arc<Job>, now: Instant) {
+        if !self.stopping && self.jobs.len() < WAITING_MAX {
+            self.jobs.entry(job.job_id.clone()).or_insert(job);
+        }
+        self.shown = Some((now, now));
     }
 }
 
@@ -129,6 +142,9 @@ impl Shared {
                 _ => {}
             }
             failing = written.is_err();
+            if failing {
+                self.waiting().put_back(job, Instant::now());
+            }
             if !stopping {
                 std::thread::sleep((begun.elapsed() * REST).min(REST_MAX));
             }
@@ -164,6 +180,18 @@ fn write(dir: &Path, job: &Job) -> std::io::Result<()> {
     }
 }
 
+/// Removes what is left of jobs that are not on record any more. As foreign files they would be taken in again.
+pub(super) fn remove<'a>(dir: &Path, ids: impl Iterator<Item = &'a str>) {
+    for id in ids {
+        match fs::remove_file(dir.join(format!("job-{id}.json"))) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(job = id, %error, "the file of an old job stays, and is taken in again at the next start");
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Removes the folders of days before `day`. Gives how many.
 pub(super) fn sweep(dir: &Path, before: Timestamp) -> usize {
     let oldest = before.date().to_string();
@@ -195,6 +223,34 @@ mod tests {
         write(&dir, &next).expect("written");
         let after = fs::read_to_string(dir.join("job-j.json")).expect("a file");
         assert!(after.contains("RUNNING"), "{after}");
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_written_waits_again_unless_the_job_has_gone_on() {
+        let job = create(New { job_id: "j".into(), ..New::default() }, &Rules::default(), 1).job;
+        let ended = Arc::new(Job { status: Status::Completed, ..job.clone() });
+        let (now, mut waiting) = (Instant::now(), Waiting::default());
+        waiting.put_back(Arc::new(job.clone()), now);
+        assert_eq!((waiting.jobs.len(), waiting.due_in(now)), (1, Some(QUIET)));
+        waiting.show(ended.clone(), now);
+        waiting.put_back(Arc::new(job.clone()), now);
+        assert_eq!(waiting.jobs.values().collect::<Vec<_>>(), [&ended], "the later one counts");
+        waiting.jobs.clear();
+        waiting.stopping = true;
+        waiting.put_back(Arc::new(job), now);
+        assert!(waiting.jobs.is_empty(), "a gateway that stops does not wait for a disk");
+    }
+
+    #[test]
+    fn a_job_that_is_not_on_record_any_more_leaves_no_file_that_looks_foreign() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let dir = temp.path().join("a2a-jobs");
+        for id in ["old", "other"] {
+            let job = create(New { job_id: id.into(), ..New::default() }, &Rules::default(), 1).job;
+            write(&dir, &job).expect("written");
+        }
+        remove(&dir, ["old", "unknown"].into_iter());
+        assert!(!dir.join("job-old.json").exists() && dir.join("job-other.json").exists());
     }
 
     #[test]

@@ -134,6 +134,13 @@ impl Handle {
             state.kept.range(..).filter(|(_, brief)| is_old(brief)).map(|(key, _)| key.clone()).collect()
         };
         for part in old.chunks(DROPPED_AT_ONCE) {
+            // Before the record: a crash in between leaves a job without a file, and not a file without its job.
+            let (dir, ids) = (self.0.options.dir.jobs(), part.to_vec());
+            let removed =
+                tokio::task::spawn_blocking(move || files::remove(&dir, ids.iter().map(|(_, id)| id.as_str()))).await;
+            if let Err(error) = removed {
+                tracing::error!(%error, "files of old jobs were not removed");
+            }
             let mut transaction = Transaction::default();
             let put = part.iter().try_for_each(|(_, id)| store::drop_job(&mut transaction, id));
             let dropped = match put {

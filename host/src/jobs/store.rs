@@ -70,6 +70,11 @@ pub fn outbox(opened: &Opened) -> Result<Vec<Outgoing>, journal::Error> {
     opened.records(OUTBOX)?.iter().map(|record| journal::body(OUTBOX, record)).collect()
 }
 
+/// The same while the gateway serves. Not for an async thread.
+pub fn outbox_now(journal: &journal::Handle) -> Result<Vec<Outgoing>, journal::Error> {
+    journal.records(OUTBOX)?.iter().map(|record| journal::body(OUTBOX, record)).collect()
+}
+
 #[derive(Serialize, Deserialize)]
 struct ToldUpTo {
     seq: u64,

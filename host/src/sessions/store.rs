@@ -175,6 +175,9 @@ fn settle_one(transaction: &mut Transaction, mut run: Run, steps: u32) -> Result
     run.settled = true;
     // The transcript has it; the result is what may be asked for again.
     run.accepted.text = String::new();
+    // Only a run that goes on is told these.
+    run.accepted.instructions = None;
+    run.accepted.origin.note = None;
     journal::put(transaction, record::RUN, &run.accepted.id.clone(), &run)
 }
 
@@ -570,5 +573,23 @@ impl Handle {
             row.retain(|_, value| !value.is_null());
         }
         Some(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_settled_run_keeps_its_result_and_nothing_that_was_only_told_to_the_model() {
+        let long = "x".repeat(64_000);
+        let accepted = serde_json::json!({
+            "id": "r", "order": 1, "session": "agent:eden:main", "sessionId": "s", "method": "agent", "text": long, "at": 1,
+            "chain": { "id": "c", "hop": 0 }, "instructions": long, "origin": { "kind": "external_user", "note": long },
+        });
+        let accepted = serde_json::from_value(accepted).expect("a message");
+        let mut transaction = Transaction::default();
+        settle_one(&mut transaction, Run { accepted, resumed: 0, ended: None, settled: false }, 0).expect("settled");
+        assert!(transaction.bytes() < 1_000, "{} bytes", transaction.bytes());
     }
 }

@@ -174,7 +174,7 @@ impl SegmentLog {
     /// How many bytes of `lines` go into the active segment, which is a new one if the old one is full or its month over.
     fn make_room(&mut self, lines: &[u8], month: Month) -> Result<usize, LogError> {
         let refused = |cause| LogError::Append { written: 0, cause };
-        let len = self.active.len().map_err(refused)?;
+        let len = self.active.bytes().map_err(refused)?;
         // A clock that was set back closes nothing.
         let is_over = self.month.is_some_and(|of_first| month > of_first);
         let room = usize::try_from(self.segment_bytes.saturating_sub(len)).unwrap_or(usize::MAX);
