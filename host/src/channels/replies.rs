@@ -25,8 +25,9 @@ const SAID_CHARS: usize = 500;
 const AT_ONCE: usize = 64;
 /// What found no room is tried again so often.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Announcements that may wait for their channel; further ones do so on record until the next start.
+/// Announcements that may wait for their channel; further ones are given up.
 const WAITING_MAX: usize = 10_000;
+const DAY_MS: u64 = 86_400_000;
 
 /// Follows runs, jobs and questions until `stop`; first what ended before this life of the gateway.
 pub(super) async fn follow(shared: Arc<Shared>, of_jobs: Vec<Outgoing>, stop: CancellationToken) {
@@ -99,8 +100,15 @@ impl Waiting {
     }
 
     async fn announce(&mut self, shared: &Shared, outgoing: Outgoing) {
-        if !announce(shared, &outgoing).await && self.announcements.len() < WAITING_MAX {
-            self.announcements.push(outgoing);
+        if announce(shared, &outgoing).await {
+            return;
+        }
+        // Where its channel never comes, it is kept no longer than its job.
+        let keep_ms = u64::from(shared.options.settings.current().config.a2a.keep_days) * DAY_MS;
+        let is_old = shared.now().0.saturating_sub(outgoing.at) > keep_ms;
+        match is_old || self.announcements.len() >= WAITING_MAX {
+            true => forget(shared, &outgoing).await,
+            false => self.announcements.push(outgoing),
         }
     }
 
@@ -293,6 +301,21 @@ async fn announce(shared: &Shared, outgoing: &Outgoing) -> bool {
         Err(error) => Err(error.into()),
     };
     posted.inspect_err(|error| unposted(shared, &channel, error)).is_ok()
+}
+
+async fn forget(shared: &Shared, outgoing: &Outgoing) {
+    let mut transaction = Transaction::default();
+    let dropped = match outgoing.take_out(&mut transaction) {
+        Ok(()) => shared.options.journal.commit_async(transaction).await,
+        Err(error) => Err(error),
+    };
+    let (job, channel) = (&outgoing.job_id, &outgoing.to.channel);
+    match dropped {
+        Ok(_) => {
+            tracing::warn!(job, channel, "an announcement is given up: there is no such channel, or no room in it")
+        }
+        Err(error) => tracing::warn!(job, error = &error as &dyn std::error::Error, "an announcement stays on record"),
+    }
 }
 
 /// A place as adapters know it.
