@@ -164,6 +164,15 @@ fn write(dir: &Path, job: &Job) -> std::io::Result<()> {
     }
 }
 
+/// Removes the file of one that has ended; where there is none, nothing is left to do.
+pub(super) fn remove(dir: &Path, id: &str, finished_at: u64) {
+    let name = format!("job-{id}.json");
+    // Where it was before it ended as well: a file of a job that nobody knows would be taken for another's.
+    for path in [day_of(dir, finished_at).join(&name), dir.join(&name)] {
+        let _ = fs::remove_file(path);
+    }
+}
+
 /// Removes the folders of days before `day`. Gives how many.
 pub(super) fn sweep(dir: &Path, before: Timestamp) -> usize {
     let oldest = before.date().to_string();
@@ -230,6 +239,9 @@ mod tests {
         write(&dir, &job).expect("written");
         assert!(!dir.join("job-j.json").exists());
         assert!(dir.join("done/1970-01-04/job-j.json").exists());
+        fs::write(dir.join("done/1970-01-04/job-k.json"), "{}").expect("written");
+        remove(&dir, "k", 86_400_000 * 3);
+        assert!(!dir.join("done/1970-01-04/job-k.json").exists() && dir.join("done/1970-01-04/job-j.json").exists());
         assert_eq!(sweep(&dir, Timestamp(86_400_000 * 3)), 0);
         assert_eq!(sweep(&dir, Timestamp(86_400_000 * 4)), 1);
         assert!(!dir.join("done/1970-01-04").exists());

@@ -4,6 +4,7 @@
 //! takes none until it has been mended from the journal, which needs no restart.
 
 mod disk;
+mod gather;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -18,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::clock::Timestamp;
 pub(super) use disk::Ended;
 use disk::{Batch, Disk, Report};
+pub(super) use gather::{Source, gather};
 
 /// Work that may wait for the thread.
 const QUEUE_MAX: usize = 4_096;
@@ -55,6 +57,11 @@ pub(super) enum Work {
     Close {
         path: PathBuf,
         done: oneshot::Sender<()>,
+    },
+    /// Lets go of files that have all of their rows, on the disk, and tells which do.
+    LetGo {
+        paths: Vec<PathBuf>,
+        whole: oneshot::Sender<Vec<PathBuf>>,
     },
     /// Everything asked for before this is in the files.
     Barrier(oneshot::Sender<()>),
@@ -102,6 +109,13 @@ impl Writer {
         let (done, is_done) = oneshot::channel();
         self.ask(Work::Close { path, done }).await;
         let _ = is_done.await;
+    }
+
+    /// Those of the files that have all of their rows; nobody writes to them any more.
+    pub(super) async fn let_go(&self, paths: Vec<PathBuf>) -> Vec<PathBuf> {
+        let (whole, are_whole) = oneshot::channel();
+        self.ask(Work::LetGo { paths, whole }).await;
+        are_whole.await.unwrap_or_default()
     }
 
     pub(super) async fn stop(&self) {
@@ -208,6 +222,7 @@ impl Thread {
                     self.ended.retain(|(_, _, other)| *other != path);
                     let _ = done.send(());
                 }
+                Work::LetGo { paths, whole } => drop(whole.send(self.let_go(paths))),
                 Work::Barrier(done) => drop(done.send(())),
                 Work::Flush => self.flush(),
                 Work::Stop(done) => {
@@ -219,6 +234,18 @@ impl Thread {
             }
         }
         self.flush_now();
+    }
+
+    /// One flush for all of them.
+    fn let_go(&mut self, mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+        self.flush_now();
+        let waiting: HashSet<&PathBuf> = self.ended.iter().map(|(_, _, path)| path).collect();
+        let lacks = |path: &PathBuf| self.refused.contains_key(path) || self.owed.contains_key(path);
+        paths.retain(|path| !waiting.contains(path) && !lacks(path) && !self.files.dirty.contains(path));
+        for path in &paths {
+            self.files.open.remove(path);
+        }
+        paths
     }
 
     fn end(&mut self, ended: Ended) {
