@@ -91,7 +91,7 @@ impl Handle {
     /// `all`: not only what becomes too much within an hour.
     async fn look(&self, all: bool) -> Result<(), Error> {
         if all || self.has_too_many() {
-            self.sweep().await?;
+            self.sweep(all).await?;
         }
         if all {
             self.sweep_usage().await?;
@@ -110,13 +110,17 @@ impl Handle {
     }
 
     /// Takes out results that are older than they are kept, and the oldest of those that are too many.
-    async fn sweep(&self) -> Result<(), Error> {
+    async fn sweep(&self, all: bool) -> Result<(), Error> {
         let settings = self.0.options.settings.current();
         let (keep_ms, max) = (u64::from(settings.config.runs.keep_days) * DAY_MS, settings.config.runs.keep_results);
         let ago = |ms: u64| Timestamp(self.now().0.saturating_sub(ms));
         let (before, resting) = (ago(keep_ms), ago(RESTING_MS));
         self.0.options.results.sweep(before, max).await?;
-        self.0.state().forget_chains(ago(CHAIN_MS), max);
+        // To look at each takes a while, under the lock.
+        let has_many_chains = self.0.state().chains.len() > max + max / 4;
+        if all || has_many_chains {
+            self.0.state().forget_chains(ago(CHAIN_MS), max);
+        }
         loop {
             let part = self.0.state().past.old(before, max, SWEPT_AT_ONCE, |_, ended| ended > resting);
             if part.is_empty() {
