@@ -215,7 +215,9 @@ impl Thread {
                 Work::Append { path, rows, last, told } => drop(told.send(self.take(path, rows, last))),
                 Work::Ended { run, steps, path } => self.end((*run, steps, path)),
                 Work::Close { path, done } => {
-                    self.flush_now();
+                    if self.has_to_flush(&path) {
+                        self.flush_now();
+                    }
                     self.files.open.remove(&path);
                     self.owed.remove(&path);
                     self.refused.remove(&path);
@@ -234,6 +236,15 @@ impl Thread {
             }
         }
         self.flush_now();
+    }
+
+    /// Whether anything of a file may be on its way to the disk; nothing of one that nobody has used for long is.
+    fn has_to_flush(&mut self, path: &Path) -> bool {
+        let report = self.disk.report();
+        self.hear(report);
+        let lacks_rows = self.refused.contains_key(path) || self.owed.contains_key(path);
+        let has_ended = |(_, _, other): &Ended| *other == *path;
+        lacks_rows || self.disk.is_busy() || self.files.dirty.contains(path) || self.ended.iter().any(has_ended)
     }
 
     /// One flush for all of them.
