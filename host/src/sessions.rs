@@ -3,6 +3,7 @@
 //! runs in the order of acceptance, and ends once; the same key gives the same answer. Never: asks a model or calls a tool.
 
 mod accept;
+mod house;
 mod lanes;
 mod news;
 mod readers;
@@ -15,7 +16,6 @@ mod turn;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::{Notify, broadcast, watch};
@@ -32,8 +32,9 @@ use crate::settings;
 
 use lanes::State;
 use readers::Readers;
-use transcript::{FLUSH_EVERY, Work, Writer};
+use transcript::{Work, Writer};
 
+pub use house::Idle;
 pub use lanes::{Place, Progress};
 pub use news::{Follow, Follower, News, Occupied};
 pub use record::{
@@ -49,8 +50,6 @@ pub use turn::{Further, Sum, Turn, Wrong};
 pub const KEY_BYTES_MAX: usize = 200;
 /// Starts that may find a run unfinished before it is given up: it may be what brings the gateway down.
 const RESUMED_MAX: u32 = 5;
-/// How often old results are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -213,24 +212,6 @@ pub fn start(
 }
 
 impl Handle {
-    async fn keep_house(self, stop: CancellationToken) {
-        let clock = self.0.options.clock.clone();
-        let mut swept = clock.elapsed();
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = clock.sleep(FLUSH_EVERY) => {}
-            }
-            self.0.writer.ask(Work::Flush).await;
-            if clock.elapsed() - swept >= SWEEP_EVERY {
-                swept = clock.elapsed();
-                if let Err(error) = self.sweep().await {
-                    tracing::error!(error = &error as &dyn std::error::Error, "old results could not be taken out");
-                }
-            }
-        }
-    }
-
     /// Takes no more messages and begins no more runs.
     pub fn close(&self) {
         self.0.closed.cancel();

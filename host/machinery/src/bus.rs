@@ -74,6 +74,8 @@ pub struct Keeping {
     pub segment_bytes: u64,
     /// Closed segments whose events are all older are removed.
     pub keep: Duration,
+    /// Past so many bytes of all segments the oldest closed ones are removed.
+    pub bytes_max: u64,
 }
 
 /// The way to the bus; cheap to clone.

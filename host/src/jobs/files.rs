@@ -180,12 +180,15 @@ fn write(dir: &Path, job: &Job) -> std::io::Result<()> {
     }
 }
 
-/// Removes what is left of jobs that are not on record any more. As foreign files they would be taken in again.
-pub(super) fn remove<'a>(dir: &Path, ids: impl Iterator<Item = &'a str>) {
-    for id in ids {
-        match fs::remove_file(dir.join(format!("job-{id}.json"))) {
+/// Removes what is left of a job that leaves the record: where it was before it ended, since as a foreign file it would be taken in again, and
+/// of the day it ended on, unless that goes as a whole.
+pub(super) fn remove(dir: &Path, id: &str, day: Option<u64>) {
+    let name = format!("job-{id}.json");
+    let of_day = day.map(|ended| day_of(dir, ended).join(&name));
+    for path in std::iter::once(dir.join(&name)).chain(of_day) {
+        match fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(job = id, %error, "the file of an old job stays, and is taken in again at the next start");
+                tracing::warn!(file = %path.display(), %error, "the file of an old job stays; check the directory's rights");
             }
             _ => {}
         }
@@ -286,6 +289,9 @@ mod tests {
         write(&dir, &job).expect("written");
         assert!(!dir.join("job-j.json").exists());
         assert!(dir.join("done/1970-01-04/job-j.json").exists());
+        fs::write(dir.join("done/1970-01-04/job-k.json"), "{}").expect("written");
+        remove(&dir, "k", 86_400_000 * 3);
+        assert!(!dir.join("done/1970-01-04/job-k.json").exists() && dir.join("done/1970-01-04/job-j.json").exists());
         assert_eq!(sweep(&dir, Timestamp(86_400_000 * 3)), 0);
         assert_eq!(sweep(&dir, Timestamp(86_400_000 * 4)), 1);
         assert!(!dir.join("done/1970-01-04").exists());

@@ -4,6 +4,7 @@
 //! takes none until it has been mended from the journal, which needs no restart.
 
 mod disk;
+mod gather;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -18,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::clock::Timestamp;
 pub(super) use disk::Ended;
 use disk::{Batch, Disk, Report};
+pub(super) use gather::{Source, gather};
 
 /// Work that may wait for the thread.
 const QUEUE_MAX: usize = 4_096;
@@ -57,6 +59,11 @@ pub(super) enum Work {
     Close {
         path: PathBuf,
         done: oneshot::Sender<()>,
+    },
+    /// Lets go of files that have all of their rows, on the disk, and tells which do.
+    LetGo {
+        paths: Vec<PathBuf>,
+        whole: oneshot::Sender<Vec<PathBuf>>,
     },
     /// Everything asked for before this is in the files.
     Barrier(oneshot::Sender<()>),
@@ -104,6 +111,13 @@ impl Writer {
         let (done, is_done) = oneshot::channel();
         self.ask(Work::Close { path, done }).await;
         let _ = is_done.await;
+    }
+
+    /// Those of the files that have all of their rows; nobody writes to them any more.
+    pub(super) async fn let_go(&self, paths: Vec<PathBuf>) -> Vec<PathBuf> {
+        let (whole, are_whole) = oneshot::channel();
+        self.ask(Work::LetGo { paths, whole }).await;
+        are_whole.await.unwrap_or_default()
     }
 
     pub(super) async fn stop(&self) {
@@ -203,13 +217,16 @@ impl Thread {
                 Work::Append { path, rows, last, told } => drop(told.send(self.take(path, rows, last))),
                 Work::Ended { run, steps, path } => self.end((*run, steps, path)),
                 Work::Close { path, done } => {
-                    self.flush_now();
+                    if self.has_to_flush(&path) {
+                        self.flush_now();
+                    }
                     self.files.open.remove(&path);
                     self.owed.remove(&path);
                     self.refused.remove(&path);
                     self.ended.retain(|(_, _, other)| *other != path);
                     let _ = done.send(());
                 }
+                Work::LetGo { paths, whole } => drop(whole.send(self.let_go(paths))),
                 Work::Barrier(done) => drop(done.send(())),
                 Work::Flush => self.flush(),
                 Work::Stop(done) => {
@@ -221,6 +238,27 @@ impl Thread {
             }
         }
         self.flush_now();
+    }
+
+    /// Whether anything of a file may be on its way to the disk; nothing of one that nobody has used for long is.
+    fn has_to_flush(&mut self, path: &Path) -> bool {
+        let report = self.disk.report();
+        self.hear(report);
+        let lacks_rows = self.refused.contains_key(path) || self.owed.contains_key(path);
+        let has_ended = |(_, _, other): &Ended| *other == *path;
+        lacks_rows || self.disk.is_busy() || self.files.dirty.contains(path) || self.ended.iter().any(has_ended)
+    }
+
+    /// One flush for all of them.
+    fn let_go(&mut self, mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+        self.flush_now();
+        let waiting: HashSet<&PathBuf> = self.ended.iter().map(|(_, _, path)| path).collect();
+        let lacks = |path: &PathBuf| self.refused.contains_key(path) || self.owed.contains_key(path);
+        paths.retain(|path| !waiting.contains(path) && !lacks(path) && !self.files.dirty.contains(path));
+        for path in &paths {
+            self.files.open.remove(path);
+        }
+        paths
     }
 
     fn end(&mut self, ended: Ended) {
