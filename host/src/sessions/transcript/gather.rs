@@ -56,7 +56,7 @@ fn append(file: &File, sources: &[Source]) -> io::Result<()> {
 fn end_of_gathered(file: &mut File, is_left: impl Fn(&Value) -> bool) -> io::Result<u64> {
     let mut end = end_of_last_line(file)?;
     loop {
-        let last = Page::read(file, end, 1, |_| true)?;
+        let last = Page::read(file, end, 1, |row| (row, true))?;
         match last.rows.first() {
             Some(row) if is_left(row) => end = last.begin,
             _ => return Ok(end),
