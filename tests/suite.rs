@@ -84,6 +84,7 @@ mod cases {
     mod plugins_swapping;
     mod plugins_wasi;
     mod release;
+    mod retention;
     mod scarce;
     mod scopes;
     mod scripts;

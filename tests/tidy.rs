@@ -230,7 +230,7 @@ fn every_member_takes_versions_and_lints_from_the_workspace() {
 fn ci_requires_what_it_installs() {
     let text = fs::read_to_string(root().join(".ci/run")).expect("readable");
     let required = text.lines().find_map(|line| line.strip_prefix("export CHELA_REQUIRE=")).expect("a line");
-    for tool in ["chromium", "componentize-js", "componentize-py", "axe"] {
+    for tool in ["chromium", "componentize-js", "componentize-py", "axe", "systemd-analyze", "dpkg-deb", "mounts"] {
         assert!(required.split(',').any(|one| one == tool), "{tool} is not in `{required}`");
     }
 }

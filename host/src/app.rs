@@ -158,7 +158,8 @@ impl App {
 
         let metrics = Metrics::default();
         let events = &first.config.events;
-        let keeping = Keeping { group: events.group(), segment_bytes, keep: events.keep() };
+        let (group, keep, bytes_max) = (events.group(), events.keep(), events.bytes_max());
+        let keeping = Keeping { group, segment_bytes, keep, bytes_max };
         let bus = Bus::open(&dir, clock.clone(), metrics.clone(), keeping)?;
         let opened = journal::Opened::open(&dir)?;
         let tasks_found = tasks::read(&opened)?;

@@ -5,9 +5,11 @@
 
 mod actor;
 mod commit;
+mod expiry;
 mod grants;
 mod perform;
 mod programs;
+mod queue;
 mod replies;
 mod routing;
 mod sayings;
@@ -22,18 +24,19 @@ mod unasked;
 mod unpack;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chela_channel::{DELIVERIES_MAX, Outbound, Standing, State, WebhookRequest, is_target};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::bus::{Bus, data};
 use crate::clock::{Clock, Timestamp};
-use crate::config::Locale;
+use crate::config::{Locale, Webhook};
 use crate::continuation;
 use crate::event::Kind;
 use crate::humans;
@@ -53,6 +56,8 @@ pub use store::{Found, read};
 
 /// What may wait for one adapter.
 const ASKS_MAX: usize = 1_024;
+/// What the bodies of all webhook calls under way may take together.
+const HOOK_BYTES_ALL: usize = 64 * 1024 * 1024;
 /// How long a webhook call waits for its answer.
 const WEBHOOK_PATIENCE: Duration = Duration::from_secs(15);
 /// How long a channel may take to say goodbye.
@@ -114,6 +119,10 @@ struct Shared {
     state: Mutex<Kept>,
     /// A question was shown that may be over already.
     look_at_shown: Notify,
+    /// Messages are on record that found no room where they are taken up.
+    left_taken: AtomicBool,
+    /// What webhook calls under way may take of memory.
+    hook_bytes: Arc<Semaphore>,
 }
 
 /// What the room knows beside its adapters.
@@ -133,6 +142,8 @@ struct Kept {
     programs: programs::Programs,
     /// Messages that operators sent lately.
     sent: sent::Lately,
+    /// Keys of webhooks that were read lately, by channel and name.
+    hook_keys: HashMap<(String, String), grants::HookKey>,
 }
 
 /// Messages of one channel that are not delivered, in order.
@@ -242,7 +253,13 @@ pub fn start(options: Options, found: Found, stop: CancellationToken) -> (Handle
     kept.shown = found.shown.into_iter().map(|shown| (shown.id.clone(), shown)).collect();
     kept.replies = replies.map(|reply| (reply.run.clone(), reply)).collect();
     let handovers = options.plugins.handovers();
-    let handle = Handle(Arc::new(Shared { options, state: Mutex::new(kept), look_at_shown: Notify::new() }));
+    let handle = Handle(Arc::new(Shared {
+        options,
+        state: Mutex::new(kept),
+        look_at_shown: Notify::new(),
+        left_taken: AtomicBool::new(false),
+        hook_bytes: Arc::new(Semaphore::new(HOOK_BYTES_ALL)),
+    }));
     let supervisor = supervisor::Supervisor::new(handle.0.clone(), handovers);
     let (replies, taking) = (replies::follow(handle.0.clone(), found.of_jobs, stop.clone()), found.inbox);
     (handle, async move {
@@ -390,15 +407,26 @@ impl Handle {
         }
     }
 
-    /// Whether a webhook is granted at a path, and whether this call of it is the network's own.
-    pub fn verify(
+    /// The rule for calls of a path, where a webhook is granted there; to be asked before anything of a call is read.
+    pub fn granted_webhook(&self, name: &str, path: &str) -> Result<Webhook, Error> {
+        grants::webhook(&self.0, name, path)
+    }
+
+    /// Room for a call of so many bytes, until that is dropped; none while other calls take all there is.
+    pub fn room_for_call(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.0.hook_bytes.clone().try_acquire_many_owned(bytes).ok()
+    }
+
+    /// Whether a call of a webhook is the network's own.
+    pub async fn verify(
         &self,
         name: &str,
-        path: &str,
+        webhook: &Webhook,
         header: impl Fn(&str) -> Option<String>,
         body: &[u8],
-    ) -> Result<bool, Error> {
-        grants::verify(&self.0, name, path, header, body)
+    ) -> bool {
+        grants::verify(&self.0, name, webhook, header, body).await
     }
 }
 

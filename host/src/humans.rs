@@ -14,7 +14,7 @@ mod store;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use chela_question::{Ask, Chat, Question};
+use chela_question::{Ask, Chat, Phase, Question};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -134,6 +134,10 @@ impl State {
     fn note(&mut self, kept: Kept) -> Arc<Question> {
         let question = Arc::new(kept.question);
         let place = (question.created_at, question.id.clone());
+        if let Some(before) = self.all.get(&place).cloned() {
+            // What was added to it may have made room for more by now.
+            self.forget_names(&before);
+        }
         for ask in &question.asks {
             self.names.insert(ask.id.clone(), place.clone());
             if let Some(cause) = &ask.cause {
@@ -147,6 +151,28 @@ impl State {
         }
         self.all.insert(place, question.clone());
         question
+    }
+
+    /// Questions that were over before a time, and the oldest past `max` of those that are over.
+    fn old(&self, before: u64, max: usize) -> Vec<Arc<Question>> {
+        let over: Vec<&Arc<Question>> = self.all.values().filter(|question| question.phase == Phase::Done).collect();
+        let past = over.len().saturating_sub(max);
+        let is_old = |(nth, question): &(usize, &Arc<Question>)| *nth < past || question.updated_at < before;
+        over.into_iter().enumerate().filter(is_old).map(|(_, question)| question.clone()).collect()
+    }
+
+    fn forget(&mut self, question: &Question) {
+        self.all.remove(&(question.created_at, question.id.clone()));
+        self.untold.remove(&question.id);
+        self.forget_names(question);
+    }
+
+    fn forget_names(&mut self, question: &Question) {
+        self.names.remove(&question.id);
+        for ask in &question.asks {
+            self.names.remove(&ask.id);
+            ask.cause.as_ref().map(|cause| self.causes.remove(cause));
+        }
     }
 
     fn named(&self, id: &str) -> Option<Arc<Question>> {
@@ -322,5 +348,60 @@ impl Handle {
     pub fn open_in(&self, session: &SessionKey) -> Vec<Arc<Question>> {
         let (state, key) = (self.0.state(), session.to_string());
         state.open().filter(|question| question.askers().contains(&&*key)).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(n: u64, causes: &[&str]) -> Kept {
+        let ask = Ask {
+            id: format!("q{n}"),
+            agent_id: "ruda".into(),
+            session_key: "agent:ruda:main".into(),
+            run_id: None,
+            message_id: None,
+            cause: None,
+            questions: vec!["Which?".into()],
+            left_out: 0,
+            at: n,
+            task: None,
+            work_session_id: None,
+            conversation_id: None,
+            deadline: None,
+            default_answer: None,
+        };
+        let mut question = chela_question::create(ask).expect("a question").question;
+        question.phase = Phase::Done;
+        let first = question.asks[0].clone();
+        let asks = causes.iter().map(|cause| chela_question::Asked {
+            id: format!("{cause}-id"),
+            cause: Some((*cause).into()),
+            ..first.clone()
+        });
+        question.asks.extend(asks);
+        Kept { question, events: Vec::new() }
+    }
+
+    #[test]
+    fn past_their_days_and_past_so_many_the_oldest_questions_go_with_all_of_their_names() {
+        let mut state = State::default();
+        (0..5).for_each(|n| drop(state.note(kept(n, &[&format!("c{n}")]))));
+        let old = |state: &State, before: u64, max: usize| -> Vec<String> {
+            state.old(before, max).iter().map(|question| question.id.clone()).collect()
+        };
+        assert!(old(&state, 0, 5).is_empty(), "as many as may");
+        assert_eq!(old(&state, 0, 3), ["q0", "q1"]);
+        assert_eq!(old(&state, 3, 3), ["q0", "q1", "q2"]);
+        for question in state.old(0, 1) {
+            state.forget(&question);
+        }
+        assert_eq!((state.all.len(), state.names.len(), state.causes.len()), (1, 2, 1));
+        assert!(state.named("c4-id").is_some() && state.named("c0-id").is_none());
+        // What made room in the question for something else has no name any more.
+        state.note(kept(4, &["other"]));
+        assert!(state.named("c4-id").is_none() && state.named("other-id").is_some() && state.named("q4").is_some());
+        assert_eq!((state.names.len(), state.causes.len()), (2, 1));
     }
 }

@@ -41,7 +41,7 @@ use remembered::Remembered;
 
 pub use begin::{Begun, Cause, Reply, Send, Spawn};
 pub use list::{Asked, Listed};
-pub use store::{Found, Outgoing, outbox, read};
+pub use store::{Found, Outgoing, outbox, outbox_now, read};
 
 /// Requests about one job that may wait.
 const ASKS_MAX: usize = 8;
@@ -263,8 +263,10 @@ impl State {
 
     /// Forgets a job.
     fn forget(&mut self, id: &str) {
-        if let Some(made) = self.made_at.remove(id) {
-            self.kept.remove(&(made, id.to_owned()));
+        let Some(made) = self.made_at.remove(id) else { return };
+        let cause = self.kept.remove(&(made, id.to_owned())).and_then(|brief| brief.cause);
+        if let Some(cause) = cause.filter(|cause| self.causes.get(cause).is_some_and(|by| by == id)) {
+            self.causes.remove(&cause);
         }
     }
 }

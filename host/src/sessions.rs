@@ -3,17 +3,19 @@
 //! runs in the order of acceptance, and ends once; the same key gives the same answer. Never: asks a model or calls a tool.
 
 mod accept;
+mod house;
 mod lanes;
 mod news;
+mod readers;
 mod record;
 mod rows;
 mod store;
+mod told;
 mod transcript;
 mod turn;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::{Notify, broadcast, watch};
@@ -29,24 +31,25 @@ use crate::session_key::SessionKey;
 use crate::settings;
 
 use lanes::State;
-use transcript::{FLUSH_EVERY, Work, Writer};
+use readers::Readers;
+use transcript::{Work, Writer};
 
+pub use house::Idle;
 pub use lanes::{Place, Progress};
 pub use news::{Follow, Follower, News, Occupied};
 pub use record::{
-    Accepted, COMPACT, Chain, Ended, HumanQuery, LastRun, Origin, OriginKind, Part, Run, Session, Status, Step,
-    place_of,
+    Accepted, COMPACT, Chain, Ended, HumanQuery, LastRun, Origin, OriginKind, Part, Run, SESSION, Session, Status,
+    Step, place_of, transcript_name,
 };
-pub use rows::{stop_word, text_of, turns};
+pub use rows::{stop_word, text_of};
 pub use store::{Found, History, Patch, read};
+pub use told::{Told, fit, weight};
 pub use turn::{Further, Sum, Turn, Wrong};
 
 /// The longest key of a sender; steps add a little to it.
 pub const KEY_BYTES_MAX: usize = 200;
 /// Starts that may find a run unfinished before it is given up: it may be what brings the gateway down.
 const RESUMED_MAX: u32 = 5;
-/// How often old results are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -104,6 +107,7 @@ pub struct Handle(Arc<Shared>);
 struct Shared {
     options: Options,
     writer: Writer,
+    readers: Readers,
     state: Mutex<State>,
     /// Something may run.
     ready: Notify,
@@ -192,10 +196,12 @@ pub fn start(
     let mend = Box::new(move |path: &std::path::Path, runs: &[transcript::Ended]| store::mend_from(&steps, path, runs));
     let writer = Writer::start(move |runs| store::settle(&journal, runs), mend)
         .map_err(|cause| Error::Transcript { path: options.dir.sessions(), cause })?;
+    let readers = Readers::start().map_err(|cause| Error::Transcript { path: options.dir.sessions(), cause })?;
     let closed = CancellationToken::new();
     let handle = Handle(Arc::new(Shared {
         options,
         writer,
+        readers,
         state: Mutex::new(state),
         ready: Notify::new(),
         news: broadcast::Sender::new(news::KEPT),
@@ -206,24 +212,6 @@ pub fn start(
 }
 
 impl Handle {
-    async fn keep_house(self, stop: CancellationToken) {
-        let clock = self.0.options.clock.clone();
-        let mut swept = clock.elapsed();
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = clock.sleep(FLUSH_EVERY) => {}
-            }
-            self.0.writer.ask(Work::Flush).await;
-            if clock.elapsed() - swept >= SWEEP_EVERY {
-                swept = clock.elapsed();
-                if let Err(error) = self.sweep().await {
-                    tracing::error!(error = &error as &dyn std::error::Error, "old results could not be taken out");
-                }
-            }
-        }
-    }
-
     /// Takes no more messages and begins no more runs.
     pub fn close(&self) {
         self.0.closed.cancel();
@@ -238,10 +226,15 @@ impl Handle {
     /// How a run stands; none if nobody knows it, or not any more.
     pub async fn progress(&self, run: &str) -> Result<Option<Progress>, Error> {
         let live = self.0.state().live(run).map(|live| live.progress.borrow().clone());
-        match live {
-            Some(progress) => Ok(Some(progress)),
-            None => Ok(self.past(run).await?.and_then(|run| run.ended).map(|ended| Progress::Ended(Arc::new(ended)))),
+        if live.is_some() {
+            return Ok(live);
         }
+        let Some(past) = self.past(run).await? else { return Ok(None) };
+        Ok(Some(match past.ended {
+            Some(ended) => Progress::Ended(Arc::new(ended)),
+            // It was accepted between the two looks.
+            None => self.0.state().live(run).map_or(Progress::Queued, |live| live.progress.borrow().clone()),
+        }))
     }
 
     /// Waits until a run has ended.
@@ -303,7 +296,7 @@ impl Handle {
     }
 
     /// The rows that a prompt is made of: back to the last new beginning, or until they weigh `tokens_max`.
-    pub(crate) async fn context(&self, key: &SessionKey, tokens_max: u64) -> Result<Vec<Value>, Error> {
+    pub(crate) async fn context(&self, key: &SessionKey, tokens_max: u64) -> Result<Vec<Told>, Error> {
         store::context(&self.0, key, tokens_max).await
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use chela::layout::StateDir;
 use serde_json::{Value, json};
-use support::{Binary, TestDir, chela, chela_command, eventually};
+use support::{Binary, TestDir, chela, chela_command, eventually, have};
 
 fn text(path: &Path) -> String {
     path.to_str().expect("UTF-8").to_owned()
@@ -84,8 +84,10 @@ fn transcript(state: &StateDir, agent: &str) -> Vec<Value> {
 fn a_directory_that_nobody_serves_is_backed_up_to_a_pipe_and_takes_the_place_of_another() {
     let dir = TestDir::with_config(|config| config["deployment"]["name"] = json!("first"));
     Binary::serve(&dir).terminate();
+    std::os::unix::fs::symlink(dir.scratch(), dir.state.path().join("workspace-ruda/elsewhere")).expect("linked");
     let output = chela_command(&dir.state).args(["backup", "-"]).output().expect("runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("left out: workspace-ruda/elsewhere"), "{said}");
     let archive = dir.scratch().join("piped.tar");
     fs::write(&archive, output.stdout).expect("written");
     assert_eq!(chela(&dir.state, &["restore", &text(&archive), "--check"]).code, Some(0));
@@ -124,6 +126,39 @@ fn a_directory_behind_a_link_is_replaced_where_it_is_and_the_link_stays() {
     let aside = StateDir::new(replaced.json()["aside"].as_str().expect("a place"));
     assert_eq!(aside.path().parent().map(|folder| folder.canonicalize().ok()), Some(private.canonicalize().ok()));
     assert_eq!(chela(&aside, &["config", "get", "deployment.name"]).stdout.trim(), "second");
+}
+
+#[test]
+fn a_mount_point_is_filled_and_replaced_from_within() {
+    if !have("mounts") {
+        return;
+    }
+    let dir = TestDir::with_config(|config| config["deployment"]["name"] = json!("first"));
+    Binary::serve(&dir).terminate();
+    let archive = dir.scratch().join("backup.tar");
+    assert_eq!(chela(&dir.state, &["backup", &text(&archive)]).code, Some(0));
+    let mount = dir.scratch().join("mount");
+    fs::create_dir(&mount).expect("made");
+    let program = chela_command(&dir.state).get_program().to_owned();
+    let script = r#"set -e
+        mount -t tmpfs tmpfs "$2"; mkdir "$2/lost+found"
+        export CHELA_STATE_DIR="$2"
+        "$0" restore "$1"
+        "$0" config set deployment.name second
+        "$0" restore "$1" && exit 9
+        "$0" restore "$1" --replace
+        "$0" config get deployment.name
+        CHELA_STATE_DIR=$(echo "$2"/.chela-before-*) "$0" config get deployment.name
+        "$0" backup - 2>&1 >/dev/null
+        ls -A "$2""#;
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-rm", "sh", "-c", script]).arg(program).arg(&archive).arg(&mount);
+    let output = command.output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("\nfirst\nsecond\n"), "{said}");
+    assert!(said.contains("left out: .chela-before-") && said.contains("lost+found"), "{said}");
+    assert!(!said.contains(".chela-restore-"), "nothing is left: {said}");
 }
 
 #[test]

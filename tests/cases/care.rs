@@ -1,10 +1,10 @@
 //! What a gateway that runs for a year needs: a doctor that mends what is safe, and an audit log that ends.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
 use serde_json::{Value, json};
-use support::{Binary, Finished, TestDir, TestHost, chela};
+use support::{Binary, Finished, TestDir, TestHost, chela, have};
 
 fn finding(finished: &Finished, check: &str) -> Value {
     let document = finished.json();
@@ -50,6 +50,70 @@ fn an_index_that_is_none_is_removed_and_made_again_and_what_is_of_nobody_is_name
     let serving = Binary::serve(&dir);
     assert_eq!(chela(&dir.state, &["events", "--limit", "1", "--json"]).code, Some(0));
     serving.terminate();
+}
+
+#[test]
+fn what_was_set_aside_or_is_of_no_session_is_named() {
+    let dir = TestDir::with_config(|_| {});
+    let serving = Binary::serve(&dir);
+    assert_eq!(chela(&dir.state, &["send", "ruda", "good morning", "--wait"]).code, Some(0));
+    serving.terminate();
+    let told = || {
+        let looked = chela(&dir.state, &["doctor", "--json"]).json();
+        let findings = looked["findings"].as_array().cloned().unwrap_or_default();
+        let of = |check: &str| -> String {
+            findings.iter().filter(|one| one["check"] == check).map(|one| one["detail"].to_string()).collect()
+        };
+        (of("leftovers"), of("orphans"))
+    };
+    assert_eq!(told(), (String::new(), String::new()), "nothing is lost");
+    let beside = format!("{}.before-17", dir.state.path().display());
+    for folder in [&*beside, &dir.scratch().join(".chela-restore-x").display().to_string()] {
+        fs::create_dir(folder).expect("made");
+    }
+    fs::write(dir.state.sessions().join("ruda/lost.jsonl"), "{}\n").expect("written");
+    fs::create_dir_all(dir.state.jobs()).expect("made");
+    fs::write(dir.state.jobs().join(".job-x.json.tmp"), "half").expect("written");
+    let (left, orphans) = told();
+    for name in [".before-17", ".chela-restore-x", ".job-x.json.tmp"] {
+        assert!(left.contains(name), "{name}: {left}");
+    }
+    assert!(orphans.contains("ruda/lost.jsonl") && orphans.matches(".jsonl").count() == 1, "{orphans}");
+}
+
+#[test]
+fn what_root_changes_stays_the_service_users_own() {
+    const NOBODY: u32 = 65_534;
+    if !have("root") {
+        return;
+    }
+    let dir = TestDir::with_config(|_| {});
+    let serving = Binary::serve(&dir);
+    assert_eq!(chela(&dir.state, &["send", "ruda", "good morning", "--wait"]).code, Some(0));
+    serving.terminate();
+    let path = dir.state.path().to_owned();
+    let all = || dir.files().into_iter().map(|name| path.join(name)).chain([path.clone()]);
+    fs::remove_dir_all(dir.state.run()).expect("ours");
+    all().for_each(|path| chown(path, Some(NOBODY), Some(NOBODY)).expect("root may"));
+    let journal = fs::read_dir(dir.state.journal()).expect("there").flatten().next().expect("a segment").path();
+    let mut bytes = fs::read(&journal).expect("readable");
+    bytes[20] ^= 1;
+    fs::write(&journal, &bytes).expect("written");
+    for arguments in [
+        &["config", "set", "deployment.name", "second"][..],
+        &["doctor", "--fix"],
+        &["plugin", "compile", "builtin:stop-guard"],
+    ] {
+        let done = chela(&dir.state, arguments);
+        assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
+    }
+    let of_root: Vec<_> = all().filter(|path| fs::symlink_metadata(path).expect("there").uid() != NOBODY).collect();
+    assert!(of_root.is_empty(), "{of_root:?}");
+    assert!(all().any(|path| path.to_string_lossy().contains("journal.damaged-")), "it was mended");
+    fs::write(path.join("by-hand.token"), "secret").expect("written");
+    fs::set_permissions(path.join("by-hand.token"), fs::Permissions::from_mode(0o600)).expect("ours");
+    let owners = finding(&chela(&dir.state, &["doctor", "--json"]), "owners");
+    assert!(owners["detail"].as_str().is_some_and(|said| said.contains("by-hand.token")), "{owners}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What an adapter may reach and use: hosts, secrets, webhooks. What is not granted is refused, told, and never tried.
 
+use chela::port::Port;
 use serde_json::{Value, json};
 use support::chat::{Chat, SECRET, relay};
-use support::{TestHost, eventually};
+use support::{RawHttp, TestHost, eventually};
 
 const SCRIPT: &str = r#"{ rules: [], otherwise: "heard" }"#;
 
@@ -139,6 +140,7 @@ fn a_webhook_is_heard_where_it_is_granted_and_believed_where_it_is_signed() {
     let good = hmac_hex(b"hook-key", body);
     let answer = call("/hooks/relay/events", &format!("sha256={good}"));
     assert_eq!((answer.status, &*answer.body), (200, &b"POST events 200"[..]));
+    assert_eq!(answer.headers["content-security-policy"], "sandbox", "no page of the gateway's own");
     eventually("the message is answered", || {
         host.clock.advance(std::time::Duration::from_millis(50));
         (chat.delivered().len() == 1).then_some(())
@@ -160,6 +162,37 @@ fn a_webhook_is_heard_where_it_is_granted_and_believed_where_it_is_signed() {
     assert!(told.iter().any(|said| said.contains("lacks the signature")), "{told:?}");
     assert!(told.iter().any(|said| said.contains("answered 401")), "{told:?}");
     assert!(told.len() <= 2, "each reason once a minute: {told:?}");
+}
+
+#[test]
+fn calls_that_nobody_has_vouched_for_take_so_much_memory_and_no_more() {
+    let chat = Chat::start();
+    let mut own = relay(&chat, json!({}));
+    own["grants"]["secrets"]["key"] = json!({ "value": "hook-key" });
+    own["grants"]["webhooks"]["events"] = json!({ "verify": { "secret": "key", "header": "x-signature" } });
+    let host = TestHost::scripted_with(SCRIPT, |file| file["channels"]["relay"] = own);
+    host.channel_is("relay", "ready");
+    // Each says that a megabyte is to come, and sends none of it.
+    let begin = |path: &str| {
+        let mut begun = RawHttp::connect(host.address(Port::Gateway));
+        begun.send(format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 1048576\r\n\r\n"
+        ));
+        let status = begun.read_status();
+        (begun, status)
+    };
+    assert_eq!(begin("/hooks/relay/other").1, "HTTP/1.1 404 Not Found", "what is not granted is not read");
+    let mut waiting = Vec::new();
+    for nth in 0..64 {
+        let (begun, status) = begin("/hooks/relay/events");
+        assert_eq!(status, "HTTP/1.1 100 Continue", "{nth}");
+        waiting.push(begun);
+    }
+    let (mut refused, status) = begin("/hooks/relay/events");
+    assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
+    assert!(refused.read_to_end().to_lowercase().contains("retry-after: 5"));
+    waiting.clear();
+    eventually("there is room again", || (begin("/hooks/relay/events").1 == "HTTP/1.1 100 Continue").then_some(()));
 }
 
 #[test]

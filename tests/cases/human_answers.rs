@@ -350,3 +350,15 @@ fn a_client_of_the_chat_api_answers_in_the_session_that_goes_on() {
     assert_eq!((&question["state"], &question["answer"]["text"]), (&json!("answered"), &json!("8080")));
     assert_eq!(say("kim", "thanks"), "What?", "what follows is ordinary talk");
 }
+
+#[test]
+fn an_answer_that_is_longer_than_a_message_may_be_is_cut_and_not_lost() {
+    let host = TestHost::scripted_with(SCRIPT, |file| file["runs"]["messageBytes"] = json!(1_024));
+    let id = ask(&host, json!({ "question": "Which port?" }));
+    answer(&host, json!({ "id": id, "answer": "8080 ".repeat(400) })).expect("taken");
+    host.settled(&id);
+    host.eventually("the asker reads it", || {
+        let rows = host.history("agent:ruda:main");
+        rows.iter().any(|row| row["content"].to_string().contains("8080 8080")).then_some(())
+    });
+}

@@ -274,6 +274,13 @@ fn what_is_not_ours_or_cannot_work_is_refused_before_anything_is_written() {
         let refused = units.run(arguments);
         assert!(refused.code == Some(2) && refused.stderr.contains(said), "{arguments:?}: {refused:?}");
     }
+    if have("root") {
+        let dir = units.dir.state.path().to_str().expect("UTF-8").to_owned();
+        let refused = units.run(&["install", "--system", "--run-as", "no-such-user", "--state-dir", &dir]);
+        assert!(refused.code == Some(2) && refused.stderr.contains("useradd"), "{refused:?}");
+        let refused = units.run(&["install", "--system", "--run-as", "nobody", "--state-dir", &dir]);
+        assert!(refused.code == Some(2) && refused.stderr.contains("chown -R nobody:"), "{refused:?}");
+    }
     fs::write(units.bin.join("systemctl.fails"), "").expect("written");
     let failed = units.run(&["install", "--user"]);
     assert!(failed.code == Some(1) && failed.stderr.contains("--no-start leaves systemd alone"), "{failed:?}");

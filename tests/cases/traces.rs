@@ -125,7 +125,7 @@ fn a_request_is_below_its_caller(serving: &Binary, dir: &TestDir, collector: &Co
     };
     let trace = json!("4bf92f3577b34da6a3ce929d0e0e4736");
     let run = eventually("the run is told of", || all("run", &trace));
-    let request = eventually("the request is told of", || all("POST", &trace));
+    let request = eventually("the request is told of", || all("POST /rpc", &trace));
     let method = eventually("the method is told of", || all("method chat.send", &trace));
     assert_eq!(request["parentSpanId"], "00f067aa0ba902b7");
     assert_eq!(method["parentSpanId"], request["spanId"]);

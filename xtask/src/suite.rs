@@ -97,7 +97,7 @@ fn required_tools() -> Result<()> {
         let there = match tool {
             "python" => is_on_path("python3"),
             // Told by the tests themselves, which know where they look.
-            "componentize-js" | "componentize-py" | "wasm-target" | "axe" => true,
+            "componentize-js" | "componentize-py" | "wasm-target" | "axe" | "mounts" => true,
             "clippy" | "fmt" => printed(cargo().args([tool, "--version"])).is_some(),
             "root" => printed(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0"),
             program => is_on_path(program),

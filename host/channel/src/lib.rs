@@ -15,7 +15,7 @@ mod words;
 
 pub use adapter::{Adapter, Connection, Phase, Standing, Status};
 pub use check::{Bounds, check};
-pub use outbox::{DELIVERIES_MAX, Done, Outcome};
+pub use outbox::{AGE_MS_MAX, DELIVERIES_MAX, Done, Outcome};
 pub use rates::Rates;
 pub use step::{Commit, Effect, Event, Refusal, restart_after, step};
 pub use words::{

@@ -13,7 +13,8 @@ const RESULT_WITHIN_MS: u64 = 600_000;
 const BACKOFF_MS: u64 = 1_000;
 const BACKOFF_MS_MAX: u64 = 600_000;
 /// What could not be delivered for so long is refused.
-const AGE_MS_MAX: u64 = 24 * 3_600_000;
+pub const AGE_MS_MAX: u64 = 24 * 3_600_000;
+const TOO_OLD: &str = "it could not be delivered for a day";
 /// A message at which the adapter broke so often is what breaks it.
 const BROKEN_MAX: u32 = 5;
 
@@ -56,6 +57,13 @@ pub(crate) struct Outbox {
     given: usize,
 }
 
+impl Delivery {
+    /// When it is too old to be handed over.
+    fn over_at(&self) -> u64 {
+        self.since.saturating_add(AGE_MS_MAX + 1)
+    }
+}
+
 impl Outbox {
     pub(crate) fn len(&self) -> usize {
         self.known.len()
@@ -81,7 +89,7 @@ impl Outbox {
                 break;
             }
             let Some(first) = queue.front_mut() else { continue };
-            if matches!(first.state, State::Waits { until } if until <= now) {
+            if matches!(first.state, State::Waits { until } if until <= now) && now < first.over_at() {
                 first.state = State::Given { until: now + RESULT_WITHIN_MS };
                 self.given += 1;
                 due.push(first.outbound.clone());
@@ -90,21 +98,27 @@ impl Outbox {
         due
     }
 
-    /// What is overdue waits again; gives what is too old.
+    /// What is overdue waits again; gives what is too old, whether anything is handed over or not.
     pub(crate) fn expire(&mut self, now: u64) -> Vec<Done> {
-        let mut over = Vec::new();
-        for queue in self.places.values_mut() {
-            let Some(first) = queue.front_mut() else { continue };
-            if matches!(first.state, State::Given { until } if until <= now) {
-                first.state = State::Waits { until: now };
-                first.tries += 1;
-                self.given -= 1;
+        let mut done = Vec::new();
+        loop {
+            let mut over = Vec::new();
+            for first in self.places.values_mut().filter_map(VecDeque::front_mut) {
+                if matches!(first.state, State::Given { until } if until <= now) {
+                    first.state = State::Waits { until: now };
+                    first.tries += 1;
+                    self.given -= 1;
+                }
+                if matches!(first.state, State::Waits { .. }) && first.over_at() <= now {
+                    over.push(first.outbound.id.clone());
+                }
             }
-            if matches!(first.state, State::Waits { .. }) && now.saturating_sub(first.since) > AGE_MS_MAX {
-                over.push((first.outbound.id.clone(), "it could not be delivered for a day".to_owned()));
+            if over.is_empty() {
+                return done;
             }
+            let refused = || Outcome::Refused { said: TOO_OLD.to_owned() };
+            done.extend(over.into_iter().filter_map(|id| self.end(&id, refused())));
         }
-        over.into_iter().filter_map(|(id, said)| self.end(&id, Outcome::Refused { said })).collect()
     }
 
     /// The adapter's word on one; gives its end, if it is one.
@@ -163,9 +177,10 @@ impl Outbox {
     pub(crate) fn next_due(&self, gives: bool) -> Option<u64> {
         let firsts = self.places.values().filter_map(VecDeque::front);
         firsts
-            .filter_map(|first| match first.state {
-                State::Given { until } => Some(until),
-                State::Waits { until } => (gives && self.given < GIVEN_MAX).then_some(until),
+            .map(|first| match first.state {
+                State::Given { until } => until,
+                State::Waits { until } if gives && self.given < GIVEN_MAX => until.min(first.over_at()),
+                State::Waits { .. } => first.over_at(),
             })
             .min()
     }

@@ -349,6 +349,34 @@ fn messages_of_one_place_keep_their_order_and_others_do_not_wait_for_them() {
 }
 
 #[test]
+fn what_is_older_than_a_day_is_refused_and_not_handed_over_also_while_nothing_is() {
+    let mut driven = Driven::live();
+    driven.now = 3 * AGE_MS_MAX;
+    for (id, since) in [("old", 0), ("older", 1), ("young", driven.now)] {
+        let Event::Deliver { outbound, .. } = message(id, "channel:a") else { unreachable!("it is one") };
+        assert_eq!(driven.step(Event::Deliver { outbound, since }), []);
+    }
+    assert!(driven.adapter.next_due().is_some_and(|due| due <= driven.now), "there is something to refuse");
+    let effects = driven.step(Event::Tick);
+    let [Effect::Commit(Commit { done, .. })] = effects.as_slice() else { panic!("{effects:?}") };
+    assert!(done.iter().all(|done| matches!(done.outcome, Outcome::Refused { .. })), "{done:?}");
+    assert_eq!(done.iter().map(|done| done.id.as_str()).collect::<Vec<_>>(), ["old", "older"]);
+    assert_eq!(driven.adapter.next_due(), Some(driven.now + AGE_MS_MAX + 1), "the adapter takes nothing yet");
+    let ready = vec![Output::Status { health: Health::Ready, detail: String::new() }];
+    assert_eq!(delivered(&inputs_of(&driven.answer(ready))), ["young"]);
+    let mut driven = Driven::live();
+    let Event::Deliver { outbound, .. } = message("old", "channel:a") else { unreachable!("it is one") };
+    driven.now = 3 * AGE_MS_MAX;
+    driven.step(Event::Deliver { outbound, since: 0 });
+    let ready = vec![Output::Status { health: Health::Ready, detail: String::new() }];
+    assert_eq!(
+        delivered(&inputs_of(&driven.answer(ready))),
+        [""; 0],
+        "an adapter that comes back posts nothing of long ago"
+    );
+}
+
+#[test]
 fn a_message_that_breaks_the_adapter_is_refused_in_the_end() {
     let mut driven = Driven::ready();
     driven.step(message("bad", "channel:a"));

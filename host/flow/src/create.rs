@@ -6,7 +6,7 @@ use crate::Rules;
 use crate::chain::Chain;
 use crate::job::{Announce, Announced, DeliveryState, Job, Kind, Phase, Status};
 use crate::step::{Next, Steps};
-use crate::tell::{self, Happened, What};
+use crate::tell::{self, What};
 use crate::words;
 
 /// The most turns that two agents go back and forth.
@@ -98,11 +98,7 @@ fn begin(job: Job, rules: &Rules, now: u64) -> Next {
     match steps.job.kind {
         Kind::Spawn => steps.tell(tell::sent(&steps.job, What::Spawn)),
         Kind::AutoRoute => {
-            let routed = tell::sent(&steps.job, What::AutoRoute);
-            steps.tell(Happened {
-                data: routed.data.into_iter().filter(|(key, _)| key != "eventRole").collect(),
-                ..routed
-            });
+            steps.tell(tell::sent(&steps.job, What::AutoRoute));
             steps.tell(tell::sent(&steps.job, What::Send));
         }
         Kind::Send => steps.tell(tell::sent(&steps.job, What::Send)),

@@ -31,6 +31,11 @@ fn failure(error: &str, transient: bool) -> Input {
     Input::Failed { status: WaitStatus::Error, error: Some(error.into()), transient }
 }
 
+/// What an event says.
+fn facts(happened: &Happened) -> serde_json::Value {
+    serde_json::from_str(happened.data.get()).expect("an object")
+}
+
 /// An effect in one word or two.
 fn word(effect: &Effect) -> Option<String> {
     Some(match effect {
@@ -41,8 +46,9 @@ fn word(effect: &Effect) -> Option<String> {
         Effect::Overdue { run, .. } => format!("overdue {run}"),
         Effect::Tell(Happened { what: What::Delivery, .. }) => return None,
         Effect::Tell(happened) => {
-            let turn = happened.data.get("turn").filter(|_| happened.what == What::Response);
-            let blocked = if happened.data.contains_key("outcome") { " blocked" } else { "" };
+            let facts = facts(happened);
+            let turn = facts.get("turn").filter(|_| happened.what == What::Response);
+            let blocked = if facts.get("outcome").is_some() { " blocked" } else { "" };
             match turn {
                 Some(turn) => format!("{:?} {turn} by {}{blocked}", happened.what, happened.agent),
                 None => format!("{:?}", happened.what),
@@ -249,7 +255,7 @@ fn a_run_that_takes_too_long_is_given_up_without_a_further_try() {
         "notify eden",
     ];
     let job = check(new("x"), vec![Input::Delivered, Input::TimedOut, answer("late")], &told, (Status::Failed, 0));
-    let Happened { data, .. } = late(&job, "agent:seum:main", "j:0", "late");
+    let data = facts(&late(&job, "agent:seum:main", "j:0", "late"));
     assert_eq!((&data["late"], &data["fromAgent"]), (&true.into(), &"seum".into()));
 }
 
@@ -288,7 +294,7 @@ fn a_message_that_is_given_up_has_failed_and_is_told_so() {
         let turn = &next.job.turns[0];
         assert_eq!((turn.state, turn.failed_at), (DeliveryState::Failed, Some(NOW + 7)));
         let told = next.effects.iter().find_map(|effect| match effect {
-            Effect::Tell(told) if told.what == What::Delivery => Some(&told.data),
+            Effect::Tell(told) if told.what == What::Delivery => Some(facts(told)),
             _ => None,
         });
         let told = told.expect("it is told");

@@ -74,6 +74,8 @@ pub struct Keeping {
     pub segment_bytes: u64,
     /// Closed segments whose events are all older are removed.
     pub keep: Duration,
+    /// Past so many bytes of all segments the oldest closed ones are removed.
+    pub bytes_max: u64,
 }
 
 /// The way to the bus; cheap to clone.
@@ -152,8 +154,17 @@ impl Bus {
         self.0.shared.push(event.into(), None)
     }
 
+    /// Writes events one after the other within the group's time, all or none, and tells `then` when they and everything before them are on the
+    /// disk, or that nobody knows when they will be. `then` must not wait for anything.
+    pub fn emit_all(&self, events: &[Written], then: impl FnOnce(Result<(), Error>) + Send + 'static) {
+        match self.0.shared.push_all(events, Box::new(then)) {
+            Ok(()) => {}
+            Err((error, then)) => then(Err(error)),
+        }
+    }
+
     /// Returns once the event is on the disk. Events that wait at the same time share one flush.
-    pub async fn emit_durable(&self, event: Event) -> Result<(), Error> {
+    pub async fn emit_durable(&self, event: impl Into<Written>) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
         // Whoever asked may have gone.
         self.0.shared.push(event.into(), Some(Box::new(move |outcome| drop(answer.send(outcome)))))?;
@@ -177,25 +188,8 @@ impl Bus {
     pub fn written(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
         // Asked for now, awaited whenever: what is emitted meanwhile is not waited for.
-        self.when_written(move |outcome| drop(answer.send(outcome)));
+        self.emit_all(&[], move |outcome| drop(answer.send(outcome)));
         async move { answered.await.unwrap_or(Err(Error::Closed)) }
-    }
-
-    /// Tells `then` when everything that was emitted before is on the disk, or that it is not. It must not wait for anything.
-    pub fn when_written(&self, then: impl FnOnce(Result<(), Error>) + Send + 'static) {
-        let shared = &self.0.shared;
-        let mut pending = shared.lock();
-        if let Err(error) = shared.may_take(&pending, 0, true) {
-            drop(pending);
-            return then(Err(error));
-        }
-        let first = pending.batch.is_empty();
-        pending.batch.await_all(Box::new(then));
-        drop(pending);
-        // The writer sleeps until there is something; then it has its time.
-        if first {
-            shared.wake.notify_one();
-        }
     }
 
     /// Like [`Bus::emit`] for what is true whether or not the log takes it: a failure is logged, counted and shown by readiness.
@@ -267,11 +261,9 @@ impl Drop for Owner {
 
 impl Shared {
     fn push(&self, written: Written, answer: Option<Answer>) -> Result<(), Error> {
-        let (event, line) = written.into_parts();
-        let line = line.get().as_bytes();
-        let heard = self.subscribers().iter().any(|subscriber| subscriber.wants(&event.kind));
-        let heard = heard.then(|| Arc::new(event));
-        let awaited = answer.is_some();
+        let heard = self.subscribers().iter().any(|subscriber| subscriber.wants(written.kind()));
+        let heard = heard.then(|| Arc::new(written.event()));
+        let (line, awaited) = (written.line().as_bytes(), answer.is_some());
         let mut pending = self.lock();
         if let Err(error) = self.may_take(&pending, line.len(), awaited) {
             pending.refused += 1;
@@ -284,6 +276,37 @@ impl Shared {
         drop(pending);
         // The writer sleeps until there is something, and then until its time or somebody who cannot wait.
         if first || awaited {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    fn push_all(&self, events: &[Written], then: Answer) -> Result<(), (Error, Answer)> {
+        let heard: Vec<Option<Arc<Event>>> = {
+            let subscribers = self.subscribers();
+            let wanted = |event: &Written| subscribers.iter().any(|subscriber| subscriber.wants(event.kind()));
+            events.iter().map(|event| wanted(event).then(|| Arc::new(event.event()))).collect()
+        };
+        let bytes = events.iter().map(|event| event.line().len()).sum();
+        let mut pending = self.lock();
+        if let Err(error) = self.may_take(&pending, bytes, false) {
+            pending.refused += events.len() as u64;
+            drop(pending);
+            self.metrics.events_failed.inc_by(events.len() as u64);
+            return Err((error, then));
+        }
+        let first = pending.batch.is_empty();
+        for (event, heard) in events.iter().zip(heard) {
+            pending.batch.push(event.line().as_bytes(), heard, None);
+        }
+        // A log that takes no lines now keeps them for later, and nobody waits for it.
+        if let Err(error) = self.may_take(&pending, 0, true) {
+            return Err((error, then));
+        }
+        pending.batch.await_all(then);
+        drop(pending);
+        // The writer sleeps until there is something; then it has its time.
+        if first {
             self.wake.notify_one();
         }
         Ok(())

@@ -265,6 +265,11 @@ impl Handle {
     pub fn get(&self, kind: &str, id: &str) -> Result<Option<Record>, Error> {
         self.0.committer.get(kind, id).map_err(|cause| told(&self.0.path, cause))
     }
+
+    /// Every live record of a kind, of which there are few, as they are now. Not for an async thread.
+    pub fn records(&self, kind: &str) -> Result<Vec<Record>, Error> {
+        self.0.committer.records(kind).map_err(|cause| told(&self.0.path, cause))
+    }
 }
 
 /// While it is there nothing is committed.

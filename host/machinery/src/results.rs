@@ -203,13 +203,18 @@ impl Handle {
         }
     }
 
-    /// Takes out answers from before a time, and the oldest of sessions that have too many.
-    pub async fn sweep(&self, before: Timestamp) -> Result<(), journal::Error> {
+    /// Answers that are kept.
+    pub fn count(&self) -> usize {
+        self.0.state().known.len()
+    }
+
+    /// Takes out answers from before a time, the oldest past `total_max`, and the oldest of sessions that have too many.
+    pub async fn sweep(&self, before: Timestamp, total_max: usize) -> Result<(), journal::Error> {
         loop {
             let part = {
                 let state = self.0.state();
-                let is_open = |key: &str| !state.open.is_empty() && state.open.contains_key(&Key(key.to_owned()));
-                state.known.old(before, SWEPT_AT_ONCE, is_open)
+                let is_open = |key: &str, _| !state.open.is_empty() && state.open.contains_key(&Key(key.to_owned()));
+                state.known.old(before, total_max, SWEPT_AT_ONCE, is_open)
             };
             if part.is_empty() {
                 return Ok(());

@@ -86,6 +86,9 @@ pub fn dropped() -> u64 {
     DROPPED.load(Ordering::Relaxed)
 }
 
+/// The attribute that names the route of a request, and its span.
+pub const ROUTE: &str = "http.route";
+
 /// What a span is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -205,7 +208,10 @@ pub async fn traced<T>(
     let mut attributes = begin.attributes;
     let failed = end(&outcome, &mut attributes).err();
     let took = clock.elapsed().saturating_sub(from);
-    push(Span { place, parent, name: begin.name, kind: begin.kind, started, took, attributes, failed });
+    // Of a request only its verb is known before it is answered.
+    let route = attributes.iter().find(|(name, _)| *name == ROUTE).map(|(_, route)| route);
+    let name = route.map_or_else(|| begin.name.clone(), |route| format!("{} {route}", begin.name));
+    push(Span { place, parent, name, kind: begin.kind, started, took, attributes, failed });
     outcome
 }
 

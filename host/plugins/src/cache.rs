@@ -130,7 +130,7 @@ impl Cache {
         {
             return Ok(found);
         }
-        chela_storage::make_private_dir(&self.dir).map_err(|cause| Error::Write { path: self.dir.clone(), cause })?;
+        chela_storage::make_own_dir(&self.dir).map_err(|cause| Error::Write { path: self.dir.clone(), cause })?;
         if !is_ours_alone(&self.dir) {
             return Err(Error::Rights { path: self.dir.clone() });
         }
@@ -283,6 +283,8 @@ fn taken_bytes() -> u64 {
 
 /// The work of the child: looks at `source`, compiles it to `to`, or into `dir`, under limits of its own.
 pub fn compile(source: &str, to: Option<&Path>, dir: &Path) -> Result<PathBuf, CompileError> {
+    // Where memory runs out, the system ends the compiler and not the gateway. Where it cannot be said, nothing is lost but that.
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
     // One that compiles several has its limit from the first: it can be lowered, not raised again.
     let had = getrlimit(Resource::Data).maximum.unwrap_or(u64::MAX);
     let bytes_max = Some(had.min(taken_bytes() + COMPILE_BYTES_MAX));

@@ -144,9 +144,9 @@ pub fn start(
 ) -> Result<(Handle, impl Future<Output = ()> + Send + use<>), Error> {
     let Options { dir, clock, bus, metrics, settings, compiler, shipped } = options;
     for path in [dir.plugins(), dir.decisions(), dir.plugin_logs(), dir.plugin_cache(), dir.plugin_store()] {
-        chela_storage::make_private_dir(&path)
-            .and_then(|()| chela_storage::sweep(&path))
-            .map_err(|cause| Error::Directory { path, cause })?;
+        let make =
+            if path == dir.plugin_cache() { chela_storage::make_own_dir } else { chela_storage::make_private_dir };
+        make(&path).and_then(|()| chela_storage::sweep(&path)).map_err(|cause| Error::Directory { path, cause })?;
     }
     let engine = engine::engine().map_err(|error| Error::Engine { said: failure::chain(&error) })?;
     let ticker = Arc::new(engine::Ticker::start(&engine).map_err(Error::Threads)?);

@@ -156,6 +156,9 @@ impl Recorder {
         let (done, waited) = sync_channel(1);
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if sender.is_some_and(|sender| sender.send(Entry::Flush(done)).is_ok()) {
+            if let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
+                thread.thread().unpark();
+            }
             let _ = waited.recv();
         }
     }
@@ -199,8 +202,11 @@ fn write_all(entries: &Receiver<Entry>, decisions: &Path, aside: &Path, bus: &Bu
     let mut rings: HashMap<PathBuf, Ring> = HashMap::new();
     let mut failing = false;
     while let Ok(first) = entries.recv() {
-        // What comes meanwhile is written with it: being woken and writing for every entry would cost the callers more than the calls.
-        std::thread::sleep(GATHER);
+        // What comes meanwhile is written with it: being woken and writing for every entry would cost the callers more than the calls. Somebody
+        // who waits for the files ends it.
+        if !matches!(first, Entry::Flush(_)) {
+            std::thread::park_timeout(GATHER);
+        }
         let mut gathered = Gathered::default();
         let all = std::iter::once(first).chain(entries.try_iter().take(WAITING_MAX));
         all.for_each(|entry| gathered.take(entry, decisions));

@@ -214,12 +214,14 @@ fn add(next: &mut Question, ask: Ask) -> Result<Vec<Told>, Refused> {
         return Err(Refused::Expired { id: next.id.clone(), reason: "it is over".into() });
     }
     let free = QUESTIONS_MAX.saturating_sub(next.questions.len());
-    next.left_out += ask.left_out + ask.questions.len().saturating_sub(free);
+    // Two who ask the same at one moment ask once.
+    let new: Vec<String> = ask.questions.iter().filter(|text| !next.questions.contains(text)).cloned().collect();
+    next.left_out += ask.left_out + new.len().saturating_sub(free);
     if next.asks.len() >= ASKS_MAX {
         next.asks.remove(1);
     }
     next.asks.push(asked(&ask));
-    next.questions.extend(ask.questions.into_iter().take(free));
+    next.questions.extend(new.into_iter().take(free));
     next.question = numbered(&next.questions, next.left_out);
     // The nearer deadline counts, and the answer for it that was given last.
     next.deadline = match (next.deadline, ask.deadline) {

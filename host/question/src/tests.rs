@@ -171,6 +171,9 @@ fn a_second_ask_of_a_task_is_added_and_both_ids_mean_it() {
         question.is_called("a") && question.is_called("b") && question.is_of_run("run-b") && !question.is_called("c")
     );
     assert_eq!(step(question, Input::Ask(Box::new(ask("b"))), 3), Ok(None), "the same again adds nothing");
+    let same = Ask { session_key: "agent:ruda:y".into(), questions: vec!["question a?".into()], ..ask("c") };
+    let twice = moved(question, Input::Ask(Box::new(same))).question;
+    assert_eq!((&twice.question, twice.askers().len()), (&question.question, 3), "one more asks, and nothing more");
     let mut many = question.clone();
     for n in 0..40 {
         many = moved(&many, Input::Ask(Box::new(ask(&format!("n{n}"))))).question;

@@ -2,13 +2,12 @@
 //! transcript, for all to see, and nothing is taken out of that.
 
 use chela_model::{Answer, Failure, Request, Stop, Turn as Said, estimate_tokens};
-use serde_json::Value;
 
 use super::drive::{Failed, Finished, Run};
 use super::prompt;
 use crate::config::Agent;
 use crate::models::{Asker, Chosen, Heard};
-use crate::sessions::{Step, Turn};
+use crate::sessions::{self, Step, Told, Turn};
 
 /// From this share of the window on, what was said before is summed up.
 const COMPACT_PERCENT: u64 = 75;
@@ -26,19 +25,19 @@ impl Run<'_> {
         model: &Chosen,
         room: u64,
     ) -> Result<(), Failed> {
-        let sessions = &self.shared.options.sessions;
+        let handle = &self.shared.options.sessions;
         // The last prompt was weighed: only near the brim is it worth a look.
-        let before = sessions.get(turn.session()).map_or(0, |session| session.weight);
+        let before = handle.get(turn.session()).map_or(0, |session| session.weight);
         let own = estimate_tokens(&turn.message().text) as u64;
         if (before + own) * 100 < room * COMPACT_PERCENT / 2 {
             return Ok(());
         }
-        let rows = sessions.context(turn.session(), room.saturating_mul(2)).await?;
-        if (prompt::weight(&rows) + own) * 100 < room * COMPACT_PERCENT {
+        let rows = handle.context(turn.session(), room.saturating_mul(2)).await?;
+        if (sessions::weight(&rows) + own) * 100 < room * COMPACT_PERCENT {
             return Ok(());
         }
         let count = rows.len() as u64;
-        match self.summary(agent, turn, model, room, rows).await {
+        match self.summary(agent, turn, model, room, &rows).await {
             None => {}
             // The oldest exchanges are left out instead.
             Some(Err(failure)) => tracing::warn!(agent = %agent.id, %failure, "a conversation could not be summed up"),
@@ -61,7 +60,7 @@ impl Run<'_> {
         room: u64,
     ) -> Result<Finished, Failed> {
         let rows = self.shared.options.sessions.context(turn.session(), room.saturating_mul(2)).await?;
-        let said = rows.iter().filter(|row| row["role"] != "system" && row["__openclaw"]["withdrawn"] != true).count();
+        let said = rows.iter().filter(|row| row.is_of_somebody()).count();
         let nothing = || Finished { steps: Vec::new(), reply: NOTHING.into(), stop: Stop::End };
         if said == 0 {
             return Ok(nothing());
@@ -69,7 +68,7 @@ impl Run<'_> {
         self.sum.provider.clone_from(&model.provider_name);
         self.sum.model.clone_from(&model.model.id);
         let count = rows.len() as u64;
-        let Some(answer) = self.summary(agent, turn, model, room, rows).await else { return Ok(nothing()) };
+        let Some(answer) = self.summary(agent, turn, model, room, &rows).await else { return Ok(nothing()) };
         let answer = answer?;
         self.count(&answer);
         // The next prompt begins with this and nothing else.
@@ -88,9 +87,9 @@ impl Run<'_> {
         turn: &Turn,
         model: &Chosen,
         room: u64,
-        rows: Vec<Value>,
+        rows: &[Told],
     ) -> Option<Result<Answer, Failure>> {
-        let talk = prompt::fit(rows, room.saturating_sub(u64::from(SUMMARY_TOKENS)))?;
+        let talk = sessions::fit(rows, room.saturating_sub(u64::from(SUMMARY_TOKENS)))?;
         // As text: a provider refuses calls of tools where there are none.
         let text = format!("{}\n\n{SUMMARY_ASKED}", prompt::as_text(&talk));
         let request = Request {

@@ -220,7 +220,7 @@ impl Run<'_> {
                 Some(Request {
                     model: asked.model.id.clone(),
                     system: system.clone(),
-                    turns: prompt::fit(rows.clone(), room)?,
+                    turns: sessions::fit(&rows, room)?,
                     tools: toolbox.shown.clone(),
                     max_tokens: asked.model.max_tokens,
                 })

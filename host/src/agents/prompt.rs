@@ -1,27 +1,23 @@
-//! What a model is told before the conversation, and how much of the conversation fits.
+//! What a model is told before the conversation, and how much is left for the conversation itself.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use chela_model::{Request, ToolSpec, Turn as Said, estimate_tokens};
+use chela_model::{Request, ToolSpec, Turn as Said};
 use serde_json::{Value, json};
 
 use super::Shared;
 use crate::config::{Agent, AgentRole, Config, Model};
 use crate::policy::Actor;
-use crate::sessions::{Turn, text_of, turns};
+use crate::sessions::Turn;
 use crate::tools;
 
 /// Of an agent's own instructions no more than this is told.
 const INSTRUCTIONS_BYTES_MAX: usize = 32 * 1024;
 /// Names of team mates that are told.
 const TEAM_MAX: usize = 40;
-/// Results past this are shortened once the window gets narrow.
-const SHORTENED_CHARS: usize = 300;
-/// The last rows are never shortened.
-const LAST_ROWS: usize = 6;
 /// With no more tools than these, each is shown whole.
 const SHOWN_MAX: usize = 12;
 
@@ -175,10 +171,6 @@ pub(super) fn room_for_talk(model: &Model, system: &str, tools: &[ToolSpec]) -> 
     model.context_window.saturating_sub(answer).saturating_sub(fixed as u64)
 }
 
-pub(super) fn weight(rows: &[Value]) -> u64 {
-    rows.iter().map(|row| estimate_tokens(&row["content"].to_string()) as u64).sum()
-}
-
 /// A conversation as one text.
 pub(super) fn as_text(talk: &[Said]) -> String {
     let lines = talk.iter().flat_map(|said| match said {
@@ -194,55 +186,9 @@ pub(super) fn as_text(talk: &[Said]) -> String {
     lines.collect::<Vec<_>>().join("\n\n")
 }
 
-/// The conversation within `room`: results are shortened from the oldest on, then the oldest exchanges are left out. None if not even
-/// the last exchange fits.
-pub(super) fn fit(mut rows: Vec<Value>, room: u64) -> Option<Vec<Said>> {
-    let mut total = weight(&rows);
-    let last = rows.len().saturating_sub(LAST_ROWS);
-    for row in &mut rows[..last] {
-        if total <= room {
-            break;
-        }
-        let text = text_of(row);
-        if row["role"] == "toolResult" && text.chars().count() > SHORTENED_CHARS {
-            let before = weight(std::slice::from_ref(row));
-            let short: String = text.chars().take(SHORTENED_CHARS).collect();
-            row["content"] = json!([{ "type": "text", "text": format!("{short} [shortened]") }]);
-            total = total.saturating_sub(before - weight(std::slice::from_ref(row)).min(before));
-        }
-    }
-    while total > room {
-        // What begins with the next question is a conversation of its own.
-        let next = rows.iter().skip(1).position(|row| row["role"] == "user").map(|at| at + 1)?;
-        let left_out: Vec<Value> = rows.drain(..next).collect();
-        total = total.saturating_sub(weight(&left_out));
-    }
-    (!rows.is_empty()).then(|| turns(&rows))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn row(role: &str, text: &str) -> Value {
-        json!({ "role": role, "content": [{ "type": "text", "text": text }], "toolCallId": "c" })
-    }
-
-    #[test]
-    fn results_are_shortened_before_exchanges_are_left_out() {
-        let long = "x ".repeat(4_000);
-        let mut rows = vec![row("user", "one"), row("assistant", "a"), row("toolResult", &long), row("user", "two")];
-        rows.extend((0..6).map(|_| row("assistant", "b")));
-        let full = weight(&rows);
-        let all = fit(rows.clone(), full).expect("fits");
-        assert_eq!(all.len(), 10);
-        let short = fit(rows.clone(), full / 2).expect("fits");
-        assert_eq!(short.len(), 10);
-        assert!(matches!(&short[2], Said::Results(results) if results[0].text.ends_with("[shortened]")));
-        let less = fit(rows.clone(), 60).expect("the last exchange fits");
-        assert!(matches!(&less[0], Said::User { text } if text == "two"));
-        assert!(fit(rows, 3).is_none());
-    }
 
     #[test]
     fn a_schema_keeps_what_a_model_needs() {

@@ -1,5 +1,6 @@
 //! What a call of an adapter puts on record, in one transaction: its state, messages that came, messages that are delivered.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chela_channel::{Commit, Done, Inbound, Outcome, Wants};
@@ -86,7 +87,8 @@ impl Actor {
         for taken in taken {
             // To wait here could be for ever: what takes them up may wait for this task.
             if self.taking.try_send(taken).is_err() {
-                tracing::warn!(channel = self.name, "a message is on record and is taken up at the next start");
+                // It is on record, and read again from there.
+                self.shared.left_taken.store(true, Ordering::Relaxed);
             }
         }
         Ok(())

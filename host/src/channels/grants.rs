@@ -10,12 +10,14 @@ use ring::hmac;
 
 use super::secrets::Secrets;
 use super::{Error, Shared};
-use crate::config::{ChannelRates, Grants, ReachableHost, SignatureCoding};
+use crate::config::{ChannelRates, Grants, ReachableHost, Secret, SignatureCoding, Webhook};
 use crate::egress::{Caller, Hosts, Limits};
 use crate::settings::secret_text;
 
 /// Where a list of hosts stands, for whoever is to add to it.
 const PLACE: &str = "channels.*.grants.hosts";
+/// How long the key of a webhook is not read again.
+const KEY_KEPT: Duration = Duration::from_secs(5);
 
 /// Grants with their secrets found.
 pub(super) struct Granted {
@@ -69,40 +71,69 @@ fn secrets_of(shared: &Shared, grants: &Grants) -> Secrets {
     secrets
 }
 
-/// Whether a webhook is granted at a path, and whether this call carries the network's signature.
-pub(super) fn verify(
-    shared: &Shared,
-    channel: &str,
-    path: &str,
-    header: impl Fn(&str) -> Option<String>,
-    body: &[u8],
-) -> Result<bool, Error> {
+/// A secret that signatures are checked with, as it was read lately.
+pub(super) struct HookKey {
+    secret: Secret,
+    value: Option<Arc<str>>,
+    read_at: Duration,
+}
+
+/// The rule for calls of a path, where a webhook is granted there.
+pub(super) fn webhook(shared: &Shared, channel: &str, path: &str) -> Result<Webhook, Error> {
     let unknown = || Error::NoWebhook(channel.chars().take(80).collect());
     let settings = shared.options.settings.current();
     let grants = &settings.config.channels.get(channel).ok_or_else(unknown)?.grants;
-    let webhook = grants.webhooks.get(path).ok_or_else(unknown)?;
-    let Some(rule) = &webhook.verify else { return Ok(false) };
+    grants.webhooks.get(path).cloned().ok_or_else(unknown)
+}
+
+/// The text of a granted secret. A file is read once in a while and not for every call: whoever calls may be anybody.
+async fn hook_key(shared: &Shared, channel: &str, name: &str) -> Option<Arc<str>> {
+    let settings = shared.options.settings.current();
+    let secret = settings.config.channels.get(channel)?.grants.secrets.get(name)?.value.clone();
+    let (id, now) = ((channel.to_owned(), name.to_owned()), shared.options.clock.elapsed());
+    let is_young = |known: &&HookKey| known.secret == secret && now < known.read_at + KEY_KEPT;
+    if let Some(known) = shared.state().hook_keys.get(&id).filter(is_young) {
+        return known.value.clone();
+    }
+    let (dir, source) = (shared.options.dir.clone(), secret.clone());
+    let read = tokio::task::spawn_blocking(move || secret_text(&source, &dir).ok()).await;
+    let value: Option<Arc<str>> = read.ok().flatten().filter(|value| !value.is_empty()).map(Arc::from);
+    let mut state = shared.state();
+    state.hook_keys.retain(|_, known| now < known.read_at + KEY_KEPT);
+    state.hook_keys.insert(id, HookKey { secret, value: value.clone(), read_at: now });
+    value
+}
+
+/// Whether this call of a webhook carries the network's signature.
+pub(super) async fn verify(
+    shared: &Shared,
+    channel: &str,
+    webhook: &Webhook,
+    header: impl Fn(&str) -> Option<String>,
+    body: &[u8],
+) -> bool {
+    let Some(rule) = &webhook.verify else { return false };
     let given = header(&rule.header);
     let given = given.as_deref().and_then(|given| given.strip_prefix(rule.prefix.as_str()));
     let signature = given.and_then(|given| match rule.coding {
         SignatureCoding::Hex => from_hex(given),
         SignatureCoding::Base64 => STANDARD.decode(given).ok(),
     });
-    let secrets = secrets_of(shared, grants);
-    let (Some(signature), Some(key)) = (signature, secrets.plain(&rule.secret)) else { return Ok(false) };
+    let Some(signature) = signature else { return false };
+    let Some(key) = hook_key(shared, channel, &rule.secret).await else { return false };
     let mut signed = Vec::with_capacity(body.len() + 64);
     for part in &rule.over {
         match (part.as_str(), part.strip_prefix("header:")) {
             ("body", _) => signed.extend_from_slice(body),
             (_, Some(name)) => match header(name) {
                 Some(value) => signed.extend_from_slice(value.as_bytes()),
-                None => return Ok(false),
+                None => return false,
             },
             (literal, None) => signed.extend_from_slice(literal.as_bytes()),
         }
     }
     let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
-    Ok(hmac::verify(&key, &signed, &signature).is_ok())
+    hmac::verify(&key, &signed, &signature).is_ok()
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {

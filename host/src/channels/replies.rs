@@ -1,5 +1,6 @@
 //! What agents say, on its way back to people: replies of runs, announcements of jobs, failures. Each finds its place by its record.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::routing::mentioned;
 use super::store::{self, Posted, Reply};
-use super::{Ask, Error, Shared, message, sayings, shown, unasked};
+use super::{Ask, Error, Shared, expiry, message, sayings, shown, unasked};
+use crate::clock::Timestamp;
 use crate::config::{Agent, AgentRole, Locale};
 use crate::jobs::{self, Outgoing};
 use crate::journal::Transaction;
@@ -25,7 +27,7 @@ const SAID_CHARS: usize = 500;
 const AT_ONCE: usize = 64;
 /// What found no room is tried again so often.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Announcements that may wait for their channel; further ones do so on record until the next start.
+/// Announcements that may wait for their channel; further ones do so on record, and are read again from there.
 const WAITING_MAX: usize = 10_000;
 
 /// Follows runs, jobs and questions until `stop`; first what ended before this life of the gateway.
@@ -52,9 +54,10 @@ pub(super) async fn follow(shared: Arc<Shared>, of_jobs: Vec<Outgoing>, stop: Ca
                     waiting.replies |= take_up(&shared, told).await;
                 }
                 post = posts.recv() => match post {
-                    Ok(outgoing) => waiting.announce(&shared, outgoing).await,
+                    Ok(outgoing) => waiting.hear(&shared, outgoing).await,
                     Err(RecvError::Lagged(missed)) => {
-                        tracing::warn!(missed, "announcements wait in the outbox until the next start");
+                        tracing::debug!(missed, "announcements are read from the outbox");
+                        waiting.left = true;
                     }
                     Err(RecvError::Closed) => return,
                 },
@@ -84,13 +87,17 @@ async fn close_shown(shared: &Shared) -> bool {
 struct Waiting {
     replies: bool,
     announcements: Vec<Outgoing>,
+    /// Some are on record alone.
+    left: bool,
+    /// What was read from there lately, and may still be told.
+    read: HashSet<String>,
     /// Since when, or since the last try.
     since: Option<Duration>,
 }
 
 impl Waiting {
     fn is_over(&self) -> bool {
-        !self.replies && self.announcements.is_empty()
+        !self.replies && !self.left && self.announcements.is_empty()
     }
 
     /// Until the next try.
@@ -98,9 +105,38 @@ impl Waiting {
         (*self.since.get_or_insert(now) + AGAIN).saturating_sub(now)
     }
 
+    /// A job tells of one. What was on record already when that was read is announced.
+    async fn hear(&mut self, shared: &Shared, outgoing: Outgoing) {
+        if !self.read.remove(&outgoing.id()) {
+            self.announce(shared, outgoing).await;
+        }
+    }
+
     async fn announce(&mut self, shared: &Shared, outgoing: Outgoing) {
-        if !announce(shared, &outgoing).await && self.announcements.len() < WAITING_MAX {
-            self.announcements.push(outgoing);
+        if announce(shared, &outgoing).await || expiry::is_over(shared, &outgoing).await {
+            return;
+        }
+        match self.announcements.len() < WAITING_MAX {
+            true => self.announcements.push(outgoing),
+            false => self.left = true,
+        }
+    }
+
+    /// Takes up those that are on record alone.
+    async fn read_again(&mut self, shared: &Shared) {
+        let journal = shared.options.journal.clone();
+        let found = match tokio::task::spawn_blocking(move || jobs::outbox_now(&journal)).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => {
+                return tracing::error!(error = &error as &dyn std::error::Error, "the outbox is not read yet");
+            }
+            Err(_) => return,
+        };
+        self.left = false;
+        self.read = found.iter().map(Outgoing::id).collect();
+        let waiting: HashSet<String> = self.announcements.iter().map(Outgoing::id).collect();
+        for outgoing in found.into_iter().filter(|found| !waiting.contains(&found.id())) {
+            self.announce(shared, outgoing).await;
         }
     }
 
@@ -109,6 +145,10 @@ impl Waiting {
         self.replies = look_at_all(shared).await;
         for outgoing in std::mem::take(&mut self.announcements) {
             self.announce(shared, outgoing).await;
+        }
+        // As many as fill it up would only be left again.
+        if self.left && self.announcements.len() < WAITING_MAX / 2 {
+            self.read_again(shared).await;
         }
     }
 }
@@ -139,11 +179,13 @@ async fn look_at_all(shared: &Shared) -> bool {
     let runs: Vec<String> = shared.state().replies.keys().cloned().collect();
     let (mut over, mut waits) = (Vec::new(), false);
     for run in runs {
+        // Asked first: what is to come may have come by the time that its run is looked for.
+        let is_to_come = unasked::is_to_come(shared, &run);
         match shared.options.sessions.progress(&run).await {
             Ok(Some(Progress::Ended(ended))) => over.push((run, ended)),
             Ok(Some(_)) => {}
             // An answer that is on its way to whoever asked has no run yet.
-            Ok(None) if unasked::is_to_come(shared, &run) => waits = true,
+            Ok(None) if is_to_come => waits = true,
             // Its result is not kept any more.
             Ok(None) => give_up(shared, &run).await,
             Err(error) => {
@@ -289,7 +331,11 @@ async fn announce(shared: &Shared, outgoing: &Outgoing) -> bool {
     let mut transaction = Transaction::default();
     let outbound = message(format!("job:{}", outgoing.id()), target, outgoing.text.clone(), String::new());
     let posted = match outgoing.take_out(&mut transaction) {
-        Ok(()) => shared.post(Posted { channel: channel.clone(), outbound, at: shared.now() }, transaction).await,
+        // Of the job's own time: what is too old is not told any more when a channel comes back.
+        Ok(()) => {
+            let posted = Posted { channel: channel.clone(), outbound, at: Timestamp(outgoing.at) };
+            shared.post(posted, transaction).await
+        }
         Err(error) => Err(error.into()),
     };
     posted.inspect_err(|error| unposted(shared, &channel, error)).is_ok()

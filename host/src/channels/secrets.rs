@@ -65,11 +65,6 @@ impl Secrets {
         }
     }
 
-    /// The plain value, for a signature that is checked here.
-    pub(super) fn plain(&self, name: &str) -> Option<&str> {
-        self.value(name).ok()
-    }
-
     /// Fills a text in; `body` is what a signature may be over.
     pub(super) fn fill(&self, text: &Text, body: Option<&str>) -> Result<Filled, Unfilled> {
         let mut filled = Filled { text: String::new(), used: Vec::new() };

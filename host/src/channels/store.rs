@@ -117,6 +117,11 @@ pub fn read(opened: &Opened) -> Result<Found, journal::Error> {
     })
 }
 
+/// Messages that more is to be done about, as they are on record now. Not for an async thread.
+pub(super) fn inbox_now(journal: &journal::Handle) -> Result<Vec<Taken>, journal::Error> {
+    journal.records(INBOX)?.iter().map(|record| journal::body(INBOX, record)).collect()
+}
+
 pub(super) fn put_state(
     transaction: &mut Transaction,
     channel: &str,

@@ -9,15 +9,17 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::actor::{Actor, sleep};
+use super::actor::Actor;
 use super::store::Taken;
 use super::take::{TAKEN_MAX, take_up};
-use super::{ASKS_MAX, Ask, Running, Shared};
+use super::{ASKS_MAX, Ask, Running, Shared, expiry};
 use crate::config::Grants;
 use crate::plugins::{Handover, Version};
 
 /// A task that lived so long has recovered.
 const WELL: Duration = Duration::from_secs(60);
+/// Between two looks at messages that no adapter takes.
+const EXPIRY_EVERY: Duration = Duration::from_secs(600);
 
 pub(super) struct Supervisor {
     shared: Arc<Shared>,
@@ -43,8 +45,14 @@ impl Supervisor {
         let clock = self.shared.options.clock.clone();
         self.grants = self.granted();
         self.reconcile(&taking);
+        let mut looked = None;
         loop {
-            let rest = self.rest(clock.elapsed());
+            let now = clock.elapsed();
+            if looked.is_none_or(|at| now >= at + EXPIRY_EVERY) {
+                looked = Some(now);
+                expiry::sweep(&self.shared).await;
+            }
+            let rest = self.rest(now).unwrap_or(EXPIRY_EVERY).min(EXPIRY_EVERY);
             tokio::select! {
                 () = stop.cancelled() => break,
                 changed = changes.changed() => match changed {
@@ -61,7 +69,7 @@ impl Supervisor {
                     // It may be wanted again by now: whoever said so while it was ending spoke to the one that ended.
                     self.reconcile(&taking);
                 }
-                () = sleep(&clock, rest) => self.reconcile(&taking),
+                () = clock.sleep(rest) => self.reconcile(&taking),
             }
         }
         // Nobody takes over any more.

@@ -1,6 +1,8 @@
 //! Messages that more is to be done about than to hand them to an agent: answers to questions, and commands. On record until it is done.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chela_channel::{Command, Wants};
@@ -8,23 +10,28 @@ use chela_question::Chat;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::actor::sleep;
 use super::commit::{asked_of, reply_of};
+use super::queue::Queue;
 use super::routing::{Routed, named, route};
 use super::store::{self, Posted, Taken};
 use super::{Error, Shared, message, sayings};
 use crate::humans::{self, Given, Which};
 use crate::id::AgentId;
-use crate::journal::Transaction;
+use crate::journal::{self, Transaction};
 use crate::sessions;
 use crate::tasks;
 
-/// Messages that may wait here.
+/// Messages of one channel that may wait here, and of all on their way here.
 pub(super) const TAKEN_MAX: usize = 1_024;
 const AGAIN: Duration = Duration::from_secs(1);
+/// Between two looks at what found no room.
+const READ_AGAIN: Duration = Duration::from_secs(5);
 const SHOWN: usize = 20;
 const SHOWN_CHARS: usize = 200;
 
-/// Takes them up, one after the other, until `stop`. What is left is found at the next start.
+/// Takes them up, one after the other, until `stop`. What found no room is read again from the journal; what is left is found at the next
+/// start.
 pub(super) async fn take_up(
     shared: Arc<Shared>,
     found: Vec<Taken>,
@@ -32,11 +39,33 @@ pub(super) async fn take_up(
     stop: CancellationToken,
 ) {
     let work = async {
-        for taken in found {
-            until_done(&shared, &taken).await;
-        }
-        while let Some(taken) = inbox.recv().await {
-            until_done(&shared, &taken).await;
+        let (mut queue, clock) = (Queue::default(), shared.options.clock.clone());
+        let (mut read_at, mut read) = (clock.elapsed(), HashSet::new());
+        put_all(&shared, &mut queue, found);
+        loop {
+            while let Ok(taken) = inbox.try_recv() {
+                hear(&shared, &mut queue, &mut read, taken);
+            }
+            let now = clock.elapsed();
+            if shared.left_taken.load(Ordering::Relaxed) && now >= read_at + READ_AGAIN {
+                read_at = now;
+                read = read_again(&shared, &mut queue).await;
+            }
+            if let Some(taken) = queue.next(now) {
+                if !is_done(&shared, &taken).await {
+                    queue.put_back(taken, clock.elapsed() + AGAIN);
+                }
+                continue;
+            }
+            let left = shared.left_taken.load(Ordering::Relaxed).then(|| (read_at + READ_AGAIN).saturating_sub(now));
+            let rest = queue.rest(now).into_iter().chain(left).min();
+            tokio::select! {
+                taken = inbox.recv() => match taken {
+                    Some(taken) => hear(&shared, &mut queue, &mut read, taken),
+                    None => return,
+                },
+                () = sleep(&clock, rest) => {}
+            }
         }
     };
     tokio::select! {
@@ -45,25 +74,53 @@ pub(super) async fn take_up(
     }
 }
 
-async fn until_done(shared: &Shared, taken: &Taken) {
-    while let Err(error) = take(shared, taken).await {
-        if error.is_callers() {
-            shared.refuse(
-                &taken.channel,
-                "message",
-                &error.to_string(),
-                serde_json::json!({ "messageId": taken.message.id }),
-            );
-            forget(shared, taken).await;
-            return;
+fn put_all(shared: &Shared, queue: &mut Queue, all: impl IntoIterator<Item = Taken>) {
+    for taken in all {
+        if !queue.push(taken) {
+            shared.left_taken.store(true, Ordering::Relaxed);
         }
-        tracing::error!(
-            channel = taken.channel,
-            error = &error as &dyn std::error::Error,
-            "a message is not taken up yet"
-        );
-        shared.options.clock.sleep(AGAIN).await;
     }
+}
+
+/// One comes from its channel. What was on record already when that was read has been taken up from there.
+fn hear(shared: &Shared, queue: &mut Queue, read: &mut HashSet<String>, taken: Taken) {
+    if !read.remove(&taken.key()) {
+        put_all(shared, queue, [taken]);
+    }
+}
+
+/// Reads what is on record; gives the names of it.
+async fn read_again(shared: &Shared, queue: &mut Queue) -> HashSet<String> {
+    let journal = shared.options.journal.clone();
+    // Before it is read: whatever finds no room from now on may not be in it.
+    shared.left_taken.store(false, Ordering::Relaxed);
+    match tokio::task::spawn_blocking(move || store::inbox_now(&journal)).await {
+        Ok(Ok(found)) => {
+            let read = found.iter().map(Taken::key).collect();
+            put_all(shared, queue, found);
+            read
+        }
+        failed => {
+            if let Ok(Err(error)) = failed {
+                tracing::error!(error = &error as &dyn std::error::Error, "messages on record are not read yet");
+            }
+            shared.left_taken.store(true, Ordering::Relaxed);
+            HashSet::new()
+        }
+    }
+}
+
+/// Whether that is all that can be done about one; else it is tried again.
+async fn is_done(shared: &Shared, taken: &Taken) -> bool {
+    let Err(error) = take(shared, taken).await else { return true };
+    if error.is_callers() || matches!(error, Error::Journal(journal::Error::Refused { .. })) {
+        let more = serde_json::json!({ "messageId": taken.message.id });
+        shared.refuse(&taken.channel, "message", &error.to_string(), more);
+        forget(shared, taken).await;
+        return true;
+    }
+    tracing::error!(channel = taken.channel, error = &error as &dyn std::error::Error, "a message is not taken up yet");
+    false
 }
 
 async fn forget(shared: &Shared, taken: &Taken) {

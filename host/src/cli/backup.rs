@@ -24,6 +24,8 @@ use gather::{Changed, Gathered};
 
 /// How often a moment is asked for that was long enough.
 const TRIES: usize = 3;
+/// Begins the name of an archive that is being written.
+pub(super) const DRAFT: &str = ".chela-backup-";
 
 #[derive(Args)]
 pub(super) struct Backup {
@@ -57,8 +59,11 @@ impl Backup {
         }
         raise_open_files();
         if piped {
-            let (head, gathered) = moment(dir)?;
-            // Nothing else may be said there.
+            let (head, mut gathered) = moment(dir)?;
+            // Nothing else may be said on standard output.
+            for path in std::mem::take(&mut gathered.skipped) {
+                Output::note(&left_out(&path));
+            }
             let mut out = BufWriter::new(io::stdout().lock());
             archive::write(&mut out, &head, gathered).and_then(|()| out.flush()).context("cannot write the archive")?;
             return Ok(());
@@ -71,13 +76,17 @@ impl Backup {
         output.show(&document, || {
             let mut text = format!("{}: {} files, {} kB", file.display(), head.files, head.bytes >> 10);
             for path in &skipped {
-                text.push_str(&format!("\nleft out: {path}, which is no regular file"));
+                text.push_str(&format!("\n{}", left_out(path)));
             }
             text.push_str("\nit holds tokens and all that was said; keep it where only you can read it");
             text
         });
         Ok(())
     }
+}
+
+fn left_out(path: &str) -> String {
+    format!("left out: {path}; neither what a link leads to is kept, nor a pipe, nor what a restore set aside")
 }
 
 /// Writes the archive; of another moment where a file was lost that could not be held open.
@@ -139,7 +148,7 @@ fn at_one_moment(dir: &StateDir) -> anyhow::Result<Gathered> {
 fn put(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let private = fs::Permissions::from_mode(0o600);
-    let draft = tempfile::Builder::new().prefix(".chela-backup-").permissions(private).tempfile_in(folder)?;
+    let draft = tempfile::Builder::new().prefix(DRAFT).permissions(private).tempfile_in(folder)?;
     let mut out = BufWriter::with_capacity(1 << 20, draft.as_file());
     write(&mut out)?;
     out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;

@@ -1,6 +1,8 @@
 //! `chela doctor`: looks at everything a gateway stands on, and says how to mend what is wrong. Changes nothing unless it is told to.
 
+mod growth;
 mod kept;
+mod lost;
 mod surroundings;
 
 use std::fs;
@@ -25,6 +27,8 @@ use crate::settings::{self, Settings};
 
 const SPACE_LOW: u64 = 1 << 30;
 const SPACE_GONE: u64 = 64 << 20;
+/// Files that are told of by name.
+const NAMED_MAX: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -75,9 +79,9 @@ fn examine(dir: &StateDir, output: Output, mends: bool) -> anyhow::Result<ExitCo
     findings.extend(directory(dir));
     findings.push(surroundings::version(dir));
     findings.push(space(dir));
-    findings.push(surroundings::growth(dir));
+    findings.push(growth::growth(dir));
     findings.push(surroundings::clock(dir));
-    findings.extend(surroundings::leftovers(dir, mends));
+    findings.extend(lost::leftovers(dir, mends));
     findings.push(surroundings::index(dir, mends));
     let settings = settings::load(dir);
     findings.extend(match dir.old_config().exists() && !dir.config().exists() {
@@ -94,7 +98,7 @@ fn examine(dir: &StateDir, output: Output, mends: bool) -> anyhow::Result<ExitCo
     }
     findings.extend(settings.iter().flat_map(|settings| surroundings::certificate(dir, settings)));
     findings.extend(settings.iter().map(|settings| surroundings::secrets(dir, settings)));
-    findings.extend(settings.iter().filter_map(|settings| surroundings::orphans(dir, settings)));
+    findings.extend(settings.iter().flat_map(|settings| lost::orphans(dir, settings)));
     findings.extend(settings.iter().map(questions));
     findings.extend(settings.iter().map(open_files));
     findings.push(event_log(dir));
@@ -238,7 +242,13 @@ fn slots(dir: &StateDir) -> Vec<Finding> {
             let slot = view["slot"].as_str().unwrap_or_default();
             let why = view["problem"].as_str().unwrap_or("its component does not serve");
             let detail = format!("{slot} is {}: {why}", view["state"].as_str().unwrap_or_default());
-            Finding::wrong(CHECK, detail, "`chela plugin list` and `chela plugin logs` say more")
+            let remedy = match view["state"].as_str() {
+                Some("quarantined") => format!(
+                    "`chela plugin logs {slot}` says why; then `chela plugin release {slot}` lets it serve again, or `chela plugin rollback {slot}` takes the one before"
+                ),
+                _ => format!("mend the component, then `chela plugin load FILE --slot {slot}`; or do without it: `chela plugin unload {slot}`"),
+            };
+            Finding::wrong(CHECK, detail, remedy)
         })
         .collect();
     if told.is_empty() { vec![Finding::good(CHECK, format!("{} slots serve", views.len()))] } else { told }
@@ -312,6 +322,13 @@ fn components() -> Finding {
             "this machine must allow executable memory (see SELinux or MemoryDenyWriteExecute=)",
         ),
     }
+}
+
+fn few(mut names: Vec<String>) -> String {
+    let more = names.len().saturating_sub(NAMED_MAX);
+    names.truncate(NAMED_MAX);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    format!("{}{more}", names.join("; "))
 }
 
 fn text(findings: &[Finding], healthy: bool) -> String {

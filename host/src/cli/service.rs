@@ -1,6 +1,7 @@
 //! `chela service`: the gateway as a unit of systemd, of the whole machine or of one user.
 //! Keeps true: a unit that is not ours is neither replaced nor removed; what cannot be done is told before anything is written.
 
+mod home;
 mod manager;
 mod unit;
 
@@ -20,6 +21,7 @@ use super::{Output, state_dir};
 use crate::config::Listen;
 use crate::layout::StateDir;
 use crate::settings;
+use home::Home;
 use manager::Manager;
 use unit::{Credential, MARK, Unit, User};
 
@@ -189,6 +191,10 @@ impl Install {
         if manager.system && !rustix::process::geteuid().is_root() {
             bail!("a service of the machine is installed by root; run this with sudo, or use --user");
         }
+        let home = match &unit.user {
+            User::Named(user) => Some(Home::of(user, &dir)?),
+            User::Made | User::Own => None,
+        };
         if manager.system {
             others_can_run(&unit.program)?;
         }
@@ -197,6 +203,7 @@ impl Install {
         if before.as_deref().is_some_and(|before| !before.starts_with(MARK)) && !self.force {
             bail!("{} is there and not ours; choose another --name, or replace it with --force", path.display());
         }
+        home.map_or(Ok(()), |home| home.make())?;
         let folder = path.parent().context("a unit lies in a directory")?;
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         chela_storage::replace(&path, text.as_bytes(), chela_storage::Mode::Shared)

@@ -152,6 +152,9 @@ fn take_up(
         let run = rows.first().and_then(|row| row["__openclaw"]["runId"].as_str()).unwrap_or_default();
         // It is written when it has ended.
         let tasks = if is_under_way(run) { Vec::new() } else { tasks_of(rows) };
+        // A file that many sessions share says of each row whose it is.
+        let of_row = rows.first().and_then(|row| row["__openclaw"]["sessionId"].as_str());
+        let session_id = of_row.unwrap_or(&session_id).to_owned();
         for task in tasks {
             let turns = turns::of_run(config, agent, &session_id, &task, rows);
             count += turns.len();

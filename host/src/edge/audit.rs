@@ -1,10 +1,13 @@
 //! A line for every change that a client asked for, written before the change is made.
-//! Keeps true: no change without its line; a month is closed when the next begins, and goes when it is older than it is kept.
-//! Never: writes parameters, which may hold secrets.
+//! Keeps true: no change without its line; a line is on the disk a second later; a month is closed when the next begins, or when it has
+//! grown large, and goes when it is older than it is kept or when there are many. Never: writes parameters, which may hold secrets.
 
 use std::io::{BufRead, Read};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use chela_storage::AppendLog;
 use serde::Serialize;
@@ -18,12 +21,21 @@ use crate::layout::StateDir;
 
 /// A line has a few hundred.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
+/// A log that has grown past this is closed.
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Closed logs that are kept, however young.
+const CLOSED_MAX: usize = 16;
+/// Between two flushes: a person's change is not made to wait for a disk.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 pub struct Audit(Mutex<Log>);
 
 struct Log {
     dir: StateDir,
     file: AppendLog,
+    file_bytes_max: u64,
+    /// Wakes who flushes, and ends it when it is dropped.
+    written: SyncSender<()>,
     /// The month of its lines; none while it has none.
     month: Option<String>,
     keep_days: u32,
@@ -51,7 +63,13 @@ impl Audit {
     /// Opens the log of `dir`; what is older than `keep_days` goes.
     pub fn open(dir: &StateDir, keep_days: u32, now: Timestamp) -> Result<Self, Error> {
         let file = open(dir)?;
-        let log = Log { dir: dir.clone(), file, month: month_of_file(dir), keep_days };
+        let (written, writes) = sync_channel(1);
+        let path = dir.audit_log();
+        let flusher = std::thread::Builder::new().name("chela-audit".into());
+        let at = path.clone();
+        flusher.spawn(move || flush(&at, &writes)).map_err(|cause| Error::Audit { path, cause })?;
+        let (dir, month, file_bytes_max) = (dir.clone(), month_of_file(dir), FILE_BYTES_MAX);
+        let log = Log { dir, file, file_bytes_max, written, month, keep_days };
         log.forget(now);
         Ok(Self(Mutex::new(log)))
     }
@@ -81,16 +99,36 @@ impl Audit {
         let bytes = serde_json::to_vec(line)?;
         let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         log.turn_to(at);
-        log.file.append(&bytes)
+        log.file.append(&bytes)?;
+        // Full: it is to be flushed already.
+        let _ = log.written.try_send(());
+        Ok(())
+    }
+}
+
+/// Flushes the log after lines were written, as long as somebody writes.
+fn flush(path: &Path, writes: &Receiver<()>) {
+    while writes.recv().is_ok() {
+        // By a handle of its own: nobody who writes waits for the disk.
+        let flushed = std::fs::File::open(path).and_then(|file| file.sync_data());
+        if let Err(error) = flushed {
+            tracing::error!(%error, "the audit log was not flushed");
+        }
+        std::thread::sleep(FLUSH_EVERY);
     }
 }
 
 impl Log {
-    /// Closes the month that is over. What cannot be closed grows on.
+    /// Closes the month that is over, or a log that is large. What cannot be closed grows on.
     fn turn_to(&mut self, now: Timestamp) {
         let month = month_of(now);
-        let Some(before) = self.month.replace(month.clone()).filter(|before| *before != month) else { return };
+        let large = self.file.bytes().is_ok_and(|bytes| bytes > self.file_bytes_max);
+        let before = self.month.replace(month.clone()).filter(|before| large || *before != month);
+        let Some(before) = before else { return };
         let path = self.dir.audit_log();
+        if let Err(error) = self.file.sync() {
+            tracing::error!(%error, "the audit log was not flushed");
+        }
         let closed = (0..).map(|nth| self.dir.closed_audit_log(&before, nth)).find(|path| !path.exists());
         let turned = closed.ok_or_else(|| std::io::Error::other("no name is free"));
         match turned.and_then(|closed| std::fs::rename(&path, closed)).map_err(|cause| Error::Audit { path, cause }) {
@@ -104,19 +142,31 @@ impl Log {
         self.forget(now);
     }
 
-    /// Removes closed months whose last day is too long ago.
+    /// Removes closed months whose last day is too long ago, and the oldest of too many.
     fn forget(&self, now: Timestamp) {
         let kept_from = Timestamp(now.0.saturating_sub(u64::from(self.keep_days) * 86_400_000));
         let oldest = month_of(kept_from);
+        let mut kept: Vec<(SystemTime, PathBuf)> = Vec::new();
         for entry in std::fs::read_dir(self.dir.logs()).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let month = name.to_str().and_then(crate::layout::month_of_closed_audit_log);
-            if month.is_some_and(|month| month < oldest.as_str())
-                && let Err(error) = std::fs::remove_file(entry.path())
-            {
-                tracing::warn!(%error, "an old audit log cannot be removed");
+            match name.to_str().and_then(crate::layout::month_of_closed_audit_log) {
+                None => {}
+                Some(month) if month < oldest.as_str() => remove(&entry.path()),
+                Some(_) => {
+                    let changed = entry.metadata().and_then(|facts| facts.modified());
+                    kept.push((changed.unwrap_or(SystemTime::UNIX_EPOCH), entry.path()));
+                }
             }
         }
+        kept.sort();
+        let many = kept.len().saturating_sub(CLOSED_MAX);
+        kept.iter().take(many).for_each(|(_, path)| remove(path));
+    }
+}
+
+fn remove(path: &Path) {
+    if let Err(error) = std::fs::remove_file(path) {
+        tracing::warn!(%error, "an old audit log cannot be removed");
     }
 }
 
@@ -142,4 +192,31 @@ fn month_of_file(dir: &StateDir) -> Option<String> {
     std::io::BufReader::new(file.take(LINE_BYTES_MAX)).read_line(&mut line).ok()?;
     let line: serde_json::Value = serde_json::from_str(&line).ok()?;
     line["ts"].as_u64().map(|ts| month_of(Timestamp(ts)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_has_grown_large_is_closed_and_the_oldest_of_many_go() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let dir = StateDir::new(temp.path());
+        std::fs::create_dir(dir.logs()).expect("made");
+        let (at, id) = (Timestamp(1_700_000_000_000), Uuid::nil());
+        let audit = Audit::open(&dir, 365, at).expect("opened");
+        audit.0.lock().expect("no panic").file_bytes_max = 200;
+        for _ in 0..200 {
+            audit.done(id, at, Ok(()));
+        }
+        let names = || -> Vec<String> {
+            let entries = std::fs::read_dir(dir.logs()).expect("readable").flatten();
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        };
+        let names = names();
+        assert_eq!(names.len(), CLOSED_MAX + 1, "{names:?}");
+        assert!(names.iter().any(|name| name == "audit.2023-11.ndjson"), "{names:?}");
+        let sizes = names.iter().map(|name| std::fs::metadata(dir.logs().join(name)).expect("there").len());
+        assert!(sizes.max().is_some_and(|bytes| bytes < 400), "{names:?}");
+    }
 }

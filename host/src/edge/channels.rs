@@ -1,8 +1,9 @@
 //! Channels for operators and for existing clients, as methods and as paths; and the doors at which chat networks call.
 
 use axum::Json;
+use axum::body::HttpBody as _;
 use axum::extract::{Path, Request as HttpRequest, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response as HttpResponse};
 use chela_channel::{Standing, WebhookRequest, is_target};
 use schemars::JsonSchema;
@@ -17,6 +18,10 @@ use crate::scope::Scope;
 
 const HOOK_BYTES_MAX: usize = 1024 * 1024;
 const HEADERS_MAX: usize = 64;
+/// How long a network waits that found no room.
+const HOOK_WAIT_SECONDS: u64 = 5;
+/// What an adapter does not set: cookies of this origin are the hub's.
+const NOT_TOLD: [&str; 2] = ["set-cookie", "content-security-policy"];
 /// What a network is not told of, and an adapter has no use for.
 const OWN_HEADERS: [&str; 4] = ["authorization", "cookie", "host", "connection"];
 
@@ -159,11 +164,20 @@ async fn hook(
     Path((channel, path)): Path<(String, String)>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Refusal> {
+    let webhook = context.channels.granted_webhook(&channel, &path);
+    let webhook = webhook.map_err(|_| Refusal::NoSuch { what: "webhook at this path".into() })?;
     let (head, inner) = request.into_parts();
+    // Nobody has said who calls yet: what all such calls take together has an end.
+    let said = inner.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(HOOK_BYTES_MAX);
+    let Some(_room) = context.channels.room_for_call(said.min(HOOK_BYTES_MAX)) else {
+        let refusal = Refusal::Unavailable { said: "too many calls are under way here; try again in a moment".into() };
+        let mut response = refusal.into_response();
+        response.headers_mut().insert(header::RETRY_AFTER, HOOK_WAIT_SECONDS.into());
+        return Ok(response);
+    };
     let bytes = body::read_up_to(&context, inner, HOOK_BYTES_MAX).await?;
     let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let verified = context.channels.verify(&channel, &path, header, &bytes);
-    let verified = verified.map_err(|_| Refusal::NoSuch { what: "webhook at this path".into() })?;
+    let verified = context.channels.verify(&channel, &webhook, header, &bytes).await;
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers = head.headers.iter().filter(|(name, _)| !OWN_HEADERS.contains(&name.as_str()));
     let called = WebhookRequest {
@@ -180,9 +194,14 @@ async fn hook(
     let status = StatusCode::from_u16(hooked.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = (status, hooked.body).into_response();
     for (name, value) in hooked.headers {
+        if NOT_TOLD.iter().any(|kept| name.eq_ignore_ascii_case(kept)) {
+            continue;
+        }
         if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(&value)) {
             response.headers_mut().insert(name, value);
         }
     }
+    // A page of an adapter, should somebody open it, is not one of the gateway: it runs no script and has no origin.
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     Ok(response)
 }

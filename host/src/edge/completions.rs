@@ -126,9 +126,6 @@ async fn complete(context: &Context, caller: &Caller, bytes: &[u8]) -> Result<Ht
     let accepting = async move { Ok(humans::accept(&accepts, &who, message).await?.0) };
     change(context, caller, METHOD, accepting).await?;
     let about = About { id: format!("chatcmpl-{run}"), created: context.clock.now().0 / 1_000, model: asked.model };
-    if asked.user.is_none() {
-        forget_later(context, &agent, &run);
-    }
     if !asked.stream.unwrap_or(false) {
         let ended = end_of(context, &run).await?;
         return Ok(match ended.status {
@@ -146,18 +143,6 @@ async fn complete(context: &Context, caller: &Caller, bytes: &[u8]) -> Result<Ht
     let events =
         futures_util::stream::poll_fn(move |cx| pieces.poll_recv(cx).map(|piece| piece.map(Ok::<_, std::io::Error>)));
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(events)).into_response())
-}
-
-/// A conversation that its client keeps by itself leaves the list once it has ended; what was said is archived.
-fn forget_later(context: &Context, agent: &AgentId, run: &str) {
-    let Ok(key) = SessionKey::of(agent.clone(), &format!("openai:{run}")) else { return };
-    let (sessions, run) = (context.sessions.clone(), run.to_owned());
-    context.changes.spawn(async move {
-        if sessions.ended(&run).await.is_ok() {
-            // One that somebody talks to by now stays.
-            let _ = sessions.delete(&key, false).await;
-        }
-    });
 }
 
 async fn end_of(context: &Context, run: &str) -> Result<Arc<Ended>, ErrorShape> {

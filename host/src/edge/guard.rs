@@ -45,13 +45,13 @@ pub(super) async fn admit(State((context, port)): State<(Context, Port)>, reques
     };
     let begin = || Begin::new(verb.as_str(), Kind::Server).within(asker).with("chela.listener", port.as_str());
     let mut response = traces::traced(&context.clock, begin, work, |response, attributes| {
-        let route = response.extensions().get::<Matched>().map_or("other", |matched| matched.0);
+        let route = response.extensions().get::<Matched>().map(|matched| (traces::ROUTE, matched.0.to_owned()));
         let status = response.status();
         attributes.extend([
             ("http.request.method", verb.to_string()),
-            ("http.route", route.to_owned()),
             ("http.response.status_code", status.as_u16().to_string()),
         ]);
+        attributes.extend(route);
         if status.is_server_error() { Err(status.as_str().to_owned()) } else { Ok(()) }
     })
     .await;

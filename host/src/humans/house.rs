@@ -64,13 +64,12 @@ impl Service {
         self.handle.0.options.tasks.of(&agent).is_ok_and(|views| !views.iter().any(|view| view.id == task))
     }
 
-    /// Questions that were over for as long as they are kept.
+    /// Questions that were over for as long as they are kept, and the oldest of those that are too many.
     pub(super) async fn sweep(&mut self) {
         let shared = self.handle.0.clone();
-        let keep_ms = u64::from(shared.options.settings.current().config.human.keep_days) * DAY_MS;
-        let before = self.now().0.saturating_sub(keep_ms);
-        let is_old = |question: &&Arc<Question>| question.phase == Phase::Done && question.updated_at < before;
-        let old: Vec<Arc<Question>> = shared.state().all.values().filter(is_old).cloned().collect();
+        let settings = shared.options.settings.current();
+        let before = self.now().0.saturating_sub(u64::from(settings.config.human.keep_days) * DAY_MS);
+        let old = shared.state().old(before, settings.config.human.keep_questions);
         for part in old.chunks(1_000) {
             let mut transaction = Transaction::default();
             let put = part.iter().try_for_each(|question| store::drop_question(&mut transaction, &question.id));
@@ -85,12 +84,7 @@ impl Service {
                 );
             }
             let mut state = shared.state();
-            for question in part {
-                let place = (question.created_at, question.id.clone());
-                state.all.remove(&place);
-                state.names.retain(|_, of| *of != place);
-                state.causes.retain(|_, of| *of != place);
-            }
+            part.iter().for_each(|question| state.forget(question));
         }
     }
 }

@@ -299,11 +299,7 @@ impl Service {
             false => match shared.options.sessions.accept_with(&messages, records(&kept)?).await {
                 Ok(_) => {}
                 Err(error) if error.is_callers() => {
-                    tracing::error!(
-                        question = kept.question.id,
-                        error = &error as &dyn std::error::Error,
-                        "an answer could not be delivered"
-                    );
+                    one_by_one(&shared, &kept.question.id, messages).await?;
                     shared.options.journal.commit_async(records(&kept)?).await?;
                 }
                 Err(error) => return Err(error.into()),
@@ -317,6 +313,22 @@ impl Service {
         self.show(question).await;
         Ok(())
     }
+}
+
+/// Where one of several cannot be taken, the others are; one that is too long is cut. Each is known by its key when it comes again.
+async fn one_by_one(shared: &super::Shared, question: &str, messages: Vec<sessions::Asked>) -> Result<(), Error> {
+    let bytes_max = shared.options.settings.current().config.runs.message_bytes;
+    for mut message in messages {
+        message.text.truncate(message.text.floor_char_boundary(bytes_max));
+        match shared.options.sessions.accept_with(&[message], Transaction::default()).await {
+            Ok(_) => {}
+            Err(error) if error.is_callers() => {
+                tracing::error!(question, error = &error as &dyn std::error::Error, "an answer could not be delivered");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn task_of(question: &Question) -> Option<(crate::id::AgentId, String)> {

@@ -234,9 +234,9 @@ impl Handle {
             return Err(Error::Stopping);
         }
         let (answer, begun) = oneshot::channel();
-        let driver = Driver::admitted(&self.0, Arc::new(next.job.clone()))?;
+        let driver = Driver::admitted(&self.0, Arc::new(next.job))?;
         // On a task of its own: a caller that goes away must not leave a job behind that nobody drives.
-        self.0.drivers.spawn(driver.begin(Box::new(next), answer));
+        self.0.drivers.spawn(driver.begin(next.effects, answer));
         begun.await.unwrap_or(Err(Error::Stopping))
     }
 

@@ -39,10 +39,6 @@ struct Done {
     /// What it causes besides.
     effects: Vec<Effect>,
     now: Timestamp,
-    ticket: Ticket,
-    seq: u64,
-    /// The bus took all its events.
-    whole: bool,
 }
 
 /// A step that could not be committed, and will not be.
@@ -78,13 +74,12 @@ impl Driver {
 
     /// Commits how a new job begins, with its first message, and tells whoever began it; then drives it on. What happens once is boxed: a job
     /// that waits for days holds what it waits for, and nothing else.
-    pub(super) async fn begin(mut self, next: Box<Next>, answer: oneshot::Sender<Result<Arc<Job>, Error>>) {
-        match Box::pin(self.record(*next, false)).await {
+    pub(super) async fn begin(mut self, effects: Vec<Effect>, answer: oneshot::Sender<Result<Arc<Job>, Error>>) {
+        let job = self.open.now();
+        match Box::pin(self.record(job, effects, false)).await {
             Ok(done) => {
                 // Whoever began it may be gone; it goes on all the same.
                 let _ = answer.send(Ok(self.open.now()));
-                // It goes first; what follows can wait.
-                tokio::task::yield_now().await;
                 Box::pin(self.follow(done)).await;
                 self.run().await;
             }
@@ -125,8 +120,7 @@ impl Driver {
 
     /// Goes on with a job whose last events are on their way to the log.
     pub(super) fn spawn_telling(mut self, events: Vec<Written>, ticket: Ticket, seq: u64) {
-        let whole = emit_all(&self.shared, events);
-        self.telling = Some(tell(&self.shared, ticket, seq, whole));
+        self.telling = Some(tell(&self.shared, &events, ticket, seq));
         self.spawn();
     }
 
@@ -180,7 +174,7 @@ impl Driver {
         if !next.durable {
             let (events, _) = told_apart(&next.job, next.effects, Timestamp(now));
             self.known(Arc::new(next.job));
-            emit_all(&self.shared, events);
+            events.into_iter().for_each(|event| emit(&self.shared, event));
             return true;
         }
         match self.commit(next).await {
@@ -218,17 +212,16 @@ impl Driver {
 
     /// Takes a step on record, and does what follows from it.
     async fn commit(&mut self, next: Next) -> Result<(), Stuck> {
-        let done = self.record(next, true).await?;
+        let done = self.record(Arc::new(next.job), next.effects, true).await?;
         self.follow(done).await;
         Ok(())
     }
 
     /// The job with its messages and its events in one transaction; then it is known, and told. A step of a job that is on record is
     /// `patient` with a journal that takes nothing, since nobody else takes it; whoever begins one is told.
-    async fn record(&mut self, next: Next, patient: bool) -> Result<Done, Stuck> {
+    async fn record(&mut self, job: Arc<Job>, effects: Vec<Effect>, patient: bool) -> Result<Done, Stuck> {
         self.finish_telling().await;
         let now = self.shared.now();
-        let Next { job, effects, .. } = next;
         let is_retry =
             effects.iter().any(|effect| matches!(effect, Effect::Tell(told) if told.what == What::JobRetried));
         let (events, effects) = told_apart(&job, effects, now);
@@ -270,16 +263,14 @@ impl Driver {
             // They are of this step now.
             self.shared.told.end(before, 0);
         }
-        let job = Arc::new(job);
         self.known(job.clone());
-        let whole = emit_all(&self.shared, events);
-        Ok(Done { job, effects, now, ticket, seq, whole })
+        self.telling = Some(tell(&self.shared, &events, ticket, seq));
+        Ok(Done { job, effects, now })
     }
 
     /// What follows from a step that is on record.
     async fn follow(&mut self, done: Done) {
-        let Done { job, effects, now, ticket, seq, whole } = done;
-        self.telling = Some(tell(&self.shared, ticket, seq, whole));
+        let Done { job, effects, now } = done;
         for effect in effects {
             match effect {
                 Effect::Post { to, text } => {
@@ -345,8 +336,7 @@ impl Driver {
             }
             let events = self.recorded_untold().await;
             let Some(ticket) = self.untold.take() else { break };
-            let whole = emit_all(&self.shared, events);
-            self.telling = Some(tell(&self.shared, ticket, 0, whole));
+            self.telling = Some(tell(&self.shared, &events, ticket, 0));
             self.finish_telling().await;
         }
         true
@@ -433,17 +423,16 @@ pub(super) fn meta_number(job: &Job, key: &str) -> Option<u32> {
     job.meta.as_ref()?.get(key)?.as_u64().and_then(|number| u32::try_from(number).ok())
 }
 
-/// Notes that the events of a step are in the log, once they are. Nobody is woken for that; a driver looks when it goes on.
-fn tell(shared: &Arc<Shared>, ticket: Ticket, seq: u64, whole: bool) -> Telling {
+/// Tells the events of a step, and notes that they are in the log once they are. Nobody is woken for that; a driver looks when it goes on.
+fn tell(shared: &Arc<Shared>, events: &[Written], ticket: Ticket, seq: u64) -> Telling {
     let (done, told) = oneshot::channel();
     let noting = shared.clone();
-    shared.options.bus.when_written(move |outcome| {
+    shared.options.bus.emit_all(events, move |outcome| {
         let outcome = match outcome {
-            Ok(()) if whole => {
+            Ok(()) => {
                 noting.told.end(ticket, seq);
                 Ok(())
             }
-            Ok(()) => Err(ticket),
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "events of a job are not in the log yet");
                 Err(ticket)
@@ -465,29 +454,18 @@ pub(super) fn told_apart(job: &Job, effects: Vec<Effect>, now: Timestamp) -> (Ve
     let (mut events, mut others) = (Vec::new(), Vec::new());
     for effect in effects {
         match effect {
-            Effect::Tell(happened) => events.push(store::event(job, events.len(), happened, now).into()),
+            Effect::Tell(happened) => events.push(store::event(job, events.len(), &happened, now)),
             other => others.push(other),
         }
     }
     (events, others)
 }
 
-/// False if the bus did not take it.
-pub(super) fn emit(shared: &Shared, event: impl Into<Written>) -> bool {
-    let emitted = shared.options.bus.emit_event(event);
-    if let Err(error) = &emitted {
-        tracing::error!(error = error as &dyn std::error::Error, "an event of a job was not written");
+/// Tells something once; a log that does not take it is not asked again.
+pub(super) fn emit(shared: &Shared, event: impl Into<Written>) {
+    if let Err(error) = shared.options.bus.emit_event(event) {
+        tracing::error!(error = &error as &dyn std::error::Error, "an event of a job was not written");
     }
-    emitted.is_ok()
-}
-
-/// False if the bus did not take all of them.
-fn emit_all(shared: &Shared, events: Vec<Written>) -> bool {
-    let mut whole = true;
-    for event in events {
-        whole &= emit(shared, event);
-    }
-    whole
 }
 
 /// Everything that a step writes beside its messages.
@@ -529,7 +507,7 @@ pub(super) fn hear_late(shared: &Arc<Shared>, job: Arc<Job>, late: Late) {
             && !ended.reply.trim().is_empty()
         {
             let happened = chela_flow::late(&job, &late.session_key, &late.run, &ended.reply);
-            let event = store::event(&job, 0, happened, shared.now());
+            let event = store::event(&job, 0, &happened, shared.now());
             if let Err(error) = shared.options.bus.emit_durable(event).await {
                 // It is told after the next start.
                 return tracing::error!(error = &error as &dyn std::error::Error, "a late reply was not told");

@@ -22,6 +22,8 @@ const BEHIND_MAX: Duration = Duration::from_secs(10);
 const REST: u32 = 4;
 const REST_MAX: Duration = Duration::from_millis(5);
 const NICE: i32 = 19;
+/// Jobs that may wait for their files; past it the oldest are not written any more.
+const WAITING_MAX: usize = 10_000;
 
 pub(super) struct Files {
     shared: Arc<Shared>,
@@ -55,6 +57,17 @@ impl Waiting {
         let first = self.shown.filter(|_| !self.jobs.is_empty()).map_or(now, |(first, _)| first);
         self.shown = Some((first, now));
         self.jobs.insert(job.job_id.clone(), job);
+        if self.jobs.len() > WAITING_MAX {
+            self.jobs.pop_first();
+        }
+    }
+
+    /// A file could not be written: it is tried again, unless the job has gone on meanwhile. The file of before says what is not so any more.
+    fn put_back(&mut self, job: Arc<Job>, now: Instant) {
+        if !self.stopping && self.jobs.len() < WAITING_MAX {
+            self.jobs.entry(job.job_id.clone()).or_insert(job);
+        }
+        self.shown = Some((now, now));
     }
 }
 
@@ -129,6 +142,9 @@ impl Shared {
                 _ => {}
             }
             failing = written.is_err();
+            if failing {
+                self.waiting().put_back(job, Instant::now());
+            }
             if !stopping {
                 std::thread::sleep((begun.elapsed() * REST).min(REST_MAX));
             }
@@ -161,6 +177,21 @@ fn write(dir: &Path, job: &Job) -> std::io::Result<()> {
     match before.map(fs::remove_file) {
         Some(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+/// Removes what is left of a job that leaves the record: where it was before it ended, since as a foreign file it would be taken in again, and
+/// of the day it ended on, unless that goes as a whole.
+pub(super) fn remove(dir: &Path, id: &str, day: Option<u64>) {
+    let name = format!("job-{id}.json");
+    let of_day = day.map(|ended| day_of(dir, ended).join(&name));
+    for path in std::iter::once(dir.join(&name)).chain(of_day) {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(file = %path.display(), %error, "the file of an old job stays; check the directory's rights");
+            }
+            _ => {}
+        }
     }
 }
 
@@ -198,6 +229,34 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_could_not_be_written_waits_again_unless_the_job_has_gone_on() {
+        let job = create(New { job_id: "j".into(), ..New::default() }, &Rules::default(), 1).job;
+        let ended = Arc::new(Job { status: Status::Completed, ..job.clone() });
+        let (now, mut waiting) = (Instant::now(), Waiting::default());
+        waiting.put_back(Arc::new(job.clone()), now);
+        assert_eq!((waiting.jobs.len(), waiting.due_in(now)), (1, Some(QUIET)));
+        waiting.show(ended.clone(), now);
+        waiting.put_back(Arc::new(job.clone()), now);
+        assert_eq!(waiting.jobs.values().collect::<Vec<_>>(), [&ended], "the later one counts");
+        waiting.jobs.clear();
+        waiting.stopping = true;
+        waiting.put_back(Arc::new(job), now);
+        assert!(waiting.jobs.is_empty(), "a gateway that stops does not wait for a disk");
+    }
+
+    #[test]
+    fn a_job_that_is_not_on_record_any_more_leaves_no_file_that_looks_foreign() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let dir = temp.path().join("a2a-jobs");
+        for id in ["old", "other"] {
+            let job = create(New { job_id: id.into(), ..New::default() }, &Rules::default(), 1).job;
+            write(&dir, &job).expect("written");
+        }
+        remove(&dir, ["old", "unknown"].into_iter());
+        assert!(!dir.join("job-old.json").exists() && dir.join("job-other.json").exists());
+    }
+
+    #[test]
     fn files_wait_for_a_quiet_moment_and_not_for_ever() {
         let job = |id: &str| Arc::new(create(New { job_id: id.into(), ..New::default() }, &Rules::default(), 1).job);
         let (begun, mut waiting) = (Instant::now(), Waiting::default());
@@ -230,6 +289,9 @@ mod tests {
         write(&dir, &job).expect("written");
         assert!(!dir.join("job-j.json").exists());
         assert!(dir.join("done/1970-01-04/job-j.json").exists());
+        fs::write(dir.join("done/1970-01-04/job-k.json"), "{}").expect("written");
+        remove(&dir, "k", 86_400_000 * 3);
+        assert!(!dir.join("done/1970-01-04/job-k.json").exists() && dir.join("done/1970-01-04/job-j.json").exists());
         assert_eq!(sweep(&dir, Timestamp(86_400_000 * 3)), 0);
         assert_eq!(sweep(&dir, Timestamp(86_400_000 * 4)), 1);
         assert!(!dir.join("done/1970-01-04").exists());

@@ -7,20 +7,22 @@ use std::time::Duration;
 use chela_flow::Status;
 use tokio_util::sync::CancellationToken;
 
-use super::kept::Brief;
 use super::{Ask, Handle, files, store};
 use crate::clock::Timestamp;
 use crate::journal::Transaction;
 use crate::metrics::Gauge;
 use crate::session_key::SessionKey;
+use crate::sessions::Idle;
 
 /// Between two notes of what the log has been told, and two looks at the counts.
 const TOLD_EVERY: Duration = Duration::from_secs(2);
-/// Between two looks for jobs that stand still.
+/// Between two looks for jobs that stand still, and at whether there are too many.
 const STALE_EVERY: Duration = Duration::from_secs(60);
 /// Between two looks for old ones.
 const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 const DAY_MS: u64 = 86_400_000;
+/// A job that has ended is left alone for so long: its file and its events are on their way.
+const RESTING_MS: u64 = 60_000;
 /// Records that one transaction takes out.
 const DROPPED_AT_ONCE: usize = 1_000;
 
@@ -87,6 +89,9 @@ impl Handle {
             if now.saturating_sub(looked) >= STALE_EVERY {
                 looked = now;
                 self.look_for_stale(now);
+                if self.has_too_many() {
+                    self.sweep().await;
+                }
             }
             if now.saturating_sub(swept) >= SWEEP_EVERY {
                 swept = now;
@@ -123,19 +128,31 @@ impl Handle {
         }
     }
 
-    /// Finished jobs that were kept for as long as they are.
+    fn has_too_many(&self) -> bool {
+        self.0.state().kept.ended() > self.0.options.settings.current().config.a2a.keep_jobs
+    }
+
+    /// Finished jobs that were kept for as long as they are, and the oldest of those that are too many.
     async fn sweep(&self) {
-        let keep_ms = u64::from(self.0.options.settings.current().config.a2a.keep_days) * DAY_MS;
-        let before = Timestamp(self.0.now().0.saturating_sub(keep_ms));
-        let old: Vec<(u64, String)> = {
-            let state = self.0.state();
-            let is_old =
-                |brief: &Brief| brief.status.is_terminal() && brief.finished_at.is_some_and(|at| at < before.0);
-            state.kept.range(..).filter(|(_, brief)| is_old(brief)).map(|(key, _)| key.clone()).collect()
-        };
+        let settings = self.0.options.settings.current();
+        let (keep_ms, max) = (u64::from(settings.config.a2a.keep_days) * DAY_MS, settings.config.a2a.keep_jobs);
+        let ago = |ms: u64| Timestamp(self.0.now().0.saturating_sub(ms));
+        let before = ago(keep_ms);
+        let old = self.0.state().kept.old(before.0, max, ago(RESTING_MS).0);
         for part in old.chunks(DROPPED_AT_ONCE) {
+            // Before the record: a crash in between leaves a job without a file, and not a file without its job.
+            let (dir, part_of) = (self.0.options.dir.jobs(), part.to_vec());
+            let removed = tokio::task::spawn_blocking(move || {
+                // Those of days that go as a whole are not worth a look each.
+                part_of
+                    .iter()
+                    .for_each(|((_, id), ended)| files::remove(&dir, id, (*ended >= before.0).then_some(*ended)));
+            });
+            if let Err(error) = removed.await {
+                tracing::error!(%error, "files of old jobs were not removed");
+            }
             let mut transaction = Transaction::default();
-            let put = part.iter().try_for_each(|(_, id)| store::drop_job(&mut transaction, id));
+            let put = part.iter().try_for_each(|((_, id), _)| store::drop_job(&mut transaction, id));
             let dropped = match put {
                 Ok(()) => self.0.options.journal.commit_async(transaction).await,
                 Err(error) => Err(error),
@@ -144,9 +161,7 @@ impl Handle {
                 return tracing::warn!(error = &error as &dyn std::error::Error, "old jobs could not be taken out");
             }
             let mut state = self.0.state();
-            part.iter().for_each(|(_, id)| state.forget(id));
-            let state = &mut *state;
-            state.causes.retain(|_, id| state.made_at.contains_key(id));
+            part.iter().for_each(|((_, id), _)| state.forget(id));
         }
         let dir = self.0.options.dir.jobs();
         let swept = tokio::task::spawn_blocking(move || files::sweep(&dir, before)).await;
@@ -155,20 +170,24 @@ impl Handle {
         }
     }
 
-    /// Sessions that flows have begun and that were idle for as long as they are kept.
+    /// Sessions that were idle for as long as their kind is kept, and that no open job or task needs.
     async fn archive_idle(&self) {
-        let days = u64::from(self.0.options.settings.current().config.session.subagent_keep_days);
-        if days == 0 {
+        let settings = self.0.options.settings.current();
+        let session = &settings.config.session;
+        let now = self.0.now().0;
+        let ago = |days: u32| (days > 0).then(|| Timestamp(now.saturating_sub(u64::from(days) * DAY_MS)));
+        let idle = Idle { of_agents: ago(session.subagent_keep_days), of_threads: ago(session.thread_keep_days) };
+        if idle.of_agents.is_none() && idle.of_threads.is_none() {
             return;
         }
+        let worked_in: HashSet<SessionKey> = self.0.options.tasks.all().iter().map(|view| view.session_key()).collect();
         let open: Vec<_> = self.0.state().open.values().map(|open| open.now()).collect();
         let in_use: HashSet<&str> =
             open.iter().flat_map(|job| [job.session_key.as_str(), job.target_session_key.as_str()]).collect();
-        let before = Timestamp(self.0.now().0.saturating_sub(days * DAY_MS));
-        let is_in_use = |key: &SessionKey| in_use.contains(key.to_string().as_str());
-        match self.0.options.sessions.archive_idle(before, is_in_use).await {
+        let is_in_use = |key: &SessionKey| worked_in.contains(key) || in_use.contains(key.to_string().as_str());
+        match self.0.options.sessions.archive_idle(idle, is_in_use).await {
             Ok(0) => {}
-            Ok(sessions) => tracing::info!(sessions, days, "idle sessions of sub-agents were archived"),
+            Ok(sessions) => tracing::info!(sessions, "idle sessions were archived"),
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "idle sessions could not be archived")
             }

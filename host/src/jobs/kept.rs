@@ -18,6 +18,8 @@ pub(super) struct Brief {
     pub(super) work_session: Option<String>,
     /// The one that it tries again.
     pub(super) retry_of: Option<String>,
+    /// The call that has made it.
+    pub(super) cause: Option<String>,
 }
 
 impl Brief {
@@ -29,6 +31,7 @@ impl Brief {
             to: chela_flow::agent_of(&job.target_session_key).to_owned(),
             work_session: job.work_session_id.clone(),
             retry_of: job.retry_of.clone(),
+            cause: job.cause.clone(),
         }
     }
 }
@@ -62,10 +65,26 @@ impl Kept {
         true
     }
 
-    pub(super) fn remove(&mut self, key: &Key) {
-        if let Some(brief) = self.all.remove(key) {
-            self.uncount(key, brief.status);
-        }
+    pub(super) fn remove(&mut self, key: &Key) -> Option<Brief> {
+        let brief = self.all.remove(key)?;
+        self.uncount(key, brief.status);
+        Some(brief)
+    }
+
+    /// How many have ended.
+    pub(super) fn ended(&self) -> usize {
+        self.all.len() - self.unfinished.len()
+    }
+
+    /// Those that ended before a time, and the oldest past `max` of those that ended before another.
+    pub(super) fn old(&self, before: u64, max: usize, resting: u64) -> Vec<(Key, u64)> {
+        let ended = || self.all.iter().filter_map(|(key, brief)| Some((key, brief.finished_at?)));
+        let aged = ended().filter(|(_, at)| *at < before);
+        let mut old: Vec<(Key, u64)> = aged.map(|(key, at)| (key.clone(), at)).collect();
+        let past = self.ended().saturating_sub(max).saturating_sub(old.len());
+        let too_many = ended().filter(|(_, at)| (before..resting).contains(at)).take(past);
+        old.extend(too_many.map(|(key, at)| (key.clone(), at)));
+        old
     }
 
     /// Those of a time, the oldest first.
@@ -106,6 +125,26 @@ mod tests {
     use chela_flow::{Input, New, Rules, create, step};
 
     use super::*;
+
+    #[test]
+    fn past_their_days_and_past_so_many_the_oldest_that_have_ended_are_old() {
+        let mut kept = Kept::default();
+        for n in 0..10u64 {
+            let mut job = create(New { job_id: n.to_string(), ..New::default() }, &Rules::default(), n).job;
+            if n != 1 {
+                (job.status, job.finished_at) = (Status::Completed, Some(100 + n));
+            }
+            kept.put(&job);
+        }
+        let old = |before: u64, max: usize, resting: u64| -> Vec<String> {
+            kept.old(before, max, resting).into_iter().map(|((_, id), _)| id).collect()
+        };
+        assert!(old(0, 9, 200).is_empty(), "as many as may");
+        assert_eq!(old(0, 7, 200), ["0", "2"], "one that goes on is not counted");
+        assert_eq!(old(103, 7, 200), ["0", "2"], "those of long ago make room already");
+        assert_eq!(old(103, 5, 200), ["0", "2", "3", "4"]);
+        assert_eq!(old(0, 0, 104), ["0", "2", "3"], "what has just ended is left alone");
+    }
 
     #[test]
     fn jobs_are_counted_as_they_stand() {

@@ -70,6 +70,11 @@ pub fn outbox(opened: &Opened) -> Result<Vec<Outgoing>, journal::Error> {
     opened.records(OUTBOX)?.iter().map(|record| journal::body(OUTBOX, record)).collect()
 }
 
+/// The same while the gateway serves. Not for an async thread.
+pub fn outbox_now(journal: &journal::Handle) -> Result<Vec<Outgoing>, journal::Error> {
+    journal.records(OUTBOX)?.iter().map(|record| journal::body(OUTBOX, record)).collect()
+}
+
 #[derive(Serialize, Deserialize)]
 struct ToldUpTo {
     seq: u64,
@@ -144,7 +149,7 @@ pub(super) fn put_told(transaction: &mut Transaction, seq: u64) -> Result<(), jo
 }
 
 /// The event of something that happened to a job, known by the step that caused it when it comes twice.
-pub(super) fn event(job: &Job, nth: usize, happened: Happened, now: Timestamp) -> crate::event::Event {
+pub(super) fn event(job: &Job, nth: usize, happened: &Happened, now: Timestamp) -> Written {
     let kind = match happened.what {
         What::Send => Kind::A2aSend,
         What::Response => Kind::A2aResponse,
@@ -161,9 +166,9 @@ pub(super) fn event(job: &Job, nth: usize, happened: Happened, now: Timestamp) -
         What::JobAbandoned => Kind::JobAbandoned,
         What::JobCancelled => Kind::JobCancelled,
     };
-    let id = match happened.name {
+    let id = match &happened.name {
         Some(name) => format!("delivery:{name}:0"),
         None => format!("job:{}:{}.{nth}", job.job_id, job.rev),
     };
-    Event::named(id, &happened.agent, kind, now, happened.data)
+    Written::named(&id, &happened.agent, kind, now, &happened.data)
 }

@@ -114,8 +114,9 @@ impl Handle {
             });
             state.mark_ready(&live.key);
         }
+        let has_ready = state.has_ready();
         drop(state);
-        if !taken.is_empty() {
+        if has_ready {
             shared.ready.notify_one();
         }
         for live in &taken {

@@ -138,6 +138,21 @@ impl State {
         *last = (*last).max(at);
     }
 
+    /// Forgets chains that were not heard of since `before` and, where there are a quarter more than `max`, those that were not for longest;
+    /// none that has a run under way.
+    pub(super) fn forget_chains(&mut self, before: Timestamp, max: usize) {
+        let Self { chains, live, .. } = self;
+        let live: HashSet<&str> = live.values().map(|live| live.run.accepted.chain.id.as_str()).collect();
+        chains.retain(|id, (_, last)| *last > before || live.contains(id.as_str()));
+        if chains.len() <= max + max / 4 {
+            return;
+        }
+        let mut ages: Vec<Timestamp> = chains.values().map(|(_, last)| *last).collect();
+        let past = ages.len() - max;
+        let (_, oldest, _) = ages.select_nth_unstable(past);
+        chains.retain(|id, (_, last)| *last >= *oldest || live.contains(id.as_str()));
+    }
+
     /// Takes a run out that never ran.
     pub(super) fn remove(&mut self, live: &Live) {
         self.live.remove(live.id());
@@ -246,5 +261,24 @@ impl State {
             text: live.run.accepted.text.chars().take(200).collect(),
         };
         waiting.map(place).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_have_an_end_and_the_latest_stay() {
+        let mut state = State::default();
+        (0..126).for_each(|n| state.count(&n.to_string(), 1, 1, Timestamp(n)));
+        state.forget_chains(Timestamp(0), 100);
+        assert_eq!(state.chains.len(), 125, "a quarter more is not worth a look");
+        state.count("126", 1, 1, Timestamp(126));
+        state.forget_chains(Timestamp(0), 100);
+        assert_eq!(state.chains.len(), 100);
+        assert!(state.chains.contains_key("126") && !state.chains.contains_key("26"));
+        state.forget_chains(Timestamp(120), 100);
+        assert_eq!(state.chains.len(), 6);
     }
 }

@@ -10,13 +10,22 @@ use crate::config::ModelRef;
 use crate::journal::{self, Record};
 use crate::session_key::SessionKey;
 
-pub(super) const SESSION: &str = "session";
+pub const SESSION: &str = "session";
 pub(super) const RUN: &str = "run";
 pub(super) const STEP: &str = "run-step";
 pub(super) const USAGE: &str = "usage";
 
 /// The method whose messages have a conversation summed up, and are in no prompt.
 pub const COMPACT: &str = "sessions.compact";
+
+/// The name of the transcript of a session, by the session's record.
+pub fn transcript_name(record: &Record) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        id: String,
+    }
+    serde_json::from_slice::<Named>(&record.body).ok().map(|named| named.id)
+}
 
 /// A session's own facts; what was said is in its transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Rows of a transcript: what a run says and does, as clients show it and as the next prompt repeats it.
 
-use chela_model::{Answer, Stop, ToolCall, ToolResult, Turn};
-use serde_json::{Map, Value, json};
+use chela_model::{Answer, Stop};
+use serde_json::{Value, json};
 
 use super::record::{Accepted, COMPACT, HumanQuery, OriginKind, Run, Step};
 use crate::clock::Timestamp;
@@ -123,94 +123,5 @@ pub fn text_of(row: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n"),
         _ => String::new(),
-    }
-}
-
-/// The turns that rows stand for. A message that came from elsewhere is marked as such.
-pub fn turns(rows: &[Value]) -> Vec<Turn> {
-    let mut turns: Vec<Turn> = Vec::new();
-    for row in rows {
-        match row["role"].as_str() {
-            Some("user") if row["__openclaw"]["withdrawn"] == true => {}
-            Some("user") => turns.push(Turn::User { text: marked(row, text_of(row)) }),
-            Some("assistant") => {
-                let calls = row["content"].as_array().into_iter().flatten().filter_map(call_of).collect();
-                turns.push(Turn::Assistant { text: as_written(row), calls });
-            }
-            Some("toolResult") => {
-                let result = ToolResult {
-                    call_id: row["toolCallId"].as_str().unwrap_or_default().to_owned(),
-                    text: text_of(row),
-                    is_error: row["isError"] == json!(true),
-                };
-                match turns.last_mut() {
-                    Some(Turn::Results(results)) => results.push(result),
-                    _ => turns.push(Turn::Results(vec![result])),
-                }
-            }
-            Some("system") if row["__openclaw"]["kind"] == "compaction" => {
-                turns.push(Turn::User { text: format!("[Summary of the conversation so far]\n{}", text_of(row)) });
-            }
-            _ => {}
-        }
-    }
-    turns
-}
-
-/// An answer as its model wrote it, questions included: it goes on from its own words.
-fn as_written(row: &Value) -> String {
-    let Value::Array(parts) = &row["content"] else { return text_of(row) };
-    let marker = |part: &Value| {
-        let questions = part["humanQuery"]["questions"].as_array()?;
-        let lines = questions.iter().filter_map(Value::as_str).map(|question| format!("[NEED_HUMAN: {question}]"));
-        Some(lines.collect::<Vec<_>>().join("\n"))
-    };
-    let texts = parts.iter().filter_map(|part| marker(part).or_else(|| part["text"].as_str().map(str::to_owned)));
-    texts.collect::<Vec<_>>().join("\n")
-}
-
-fn call_of(part: &Value) -> Option<ToolCall> {
-    let arguments: Map<String, Value> = part["arguments"].as_object().cloned().unwrap_or_default();
-    let (id, name) = (part["id"].as_str()?, part["name"].as_str()?);
-    (part["type"] == "toolCall").then(|| ToolCall { id: id.to_owned(), name: name.to_owned(), arguments })
-}
-
-/// A text with its origin said, so that a model takes no other's words for a person's of this deployment.
-fn marked(row: &Value, text: String) -> String {
-    let origin = &row["provenance"];
-    if let Some(note) = origin["note"].as_str() {
-        return format!("[{note}]\n{text}");
-    }
-    match origin["kind"].as_str() {
-        Some("inter_session") => {
-            let from = origin["sourceSessionKey"].as_str().unwrap_or("another session");
-            format!(
-                "[Message from another agent's session {from}; not a person, not an instruction of the operator]\n{text}"
-            )
-        }
-        Some("internal_system") => format!("[Message of the gateway]\n{text}"),
-        _ => match origin["sourceChannel"].as_str() {
-            Some(channel) => format!("[Message from outside, over {channel}]\n{text}"),
-            None => text,
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_that_was_taken_back_is_shown_and_no_prompt_has_it() {
-        let accepted = json!({
-            "id": "r", "session": "agent:eden:main", "sessionId": "s", "order": 1, "method": "chat.send", "at": 1, "text": "never mind",
-            "chain": { "id": "r", "hop": 0 },
-        });
-        let accepted = serde_json::from_value(accepted).expect("a message");
-        let run = Run { accepted, resumed: 0, ended: None, settled: false };
-        assert_eq!(turns(&of_run(&run, &[])).len(), 1);
-        let rows = of_run(&run, &[Step::Withdrawn { at: Timestamp(2) }]);
-        assert_eq!(rows.iter().map(text_of).collect::<Vec<_>>(), ["never mind"]);
-        assert!(turns(&rows).is_empty());
     }
 }

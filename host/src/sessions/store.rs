@@ -1,7 +1,6 @@
-//! Sessions as records and files: read at the start, changed by operators, archived, swept.
+//! Sessions as records and files: read at the start, changed by operators.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::lanes::{Live, Progress, State};
 use super::record::{self, DayUsage, Run, Session, Step};
+use super::told::Told;
 use super::transcript::{self, Page};
 use super::{Error, Handle, Options, Shared, Work, rows};
 use crate::clock::Timestamp;
@@ -21,16 +21,9 @@ use crate::session_key::SessionKey;
 
 /// Rows of one prompt at most, however short they are.
 const CONTEXT_ROWS_MAX: usize = 2_000;
-const DAY_MS: u64 = 86_400_000;
-/// A chain that was not heard of for so long has ended by its age.
-const CHAIN_MS: u64 = 8 * DAY_MS;
 /// How often, and how long apart, a file handle is waited for: a minute.
 const HANDLE_TRIES: u32 = 600;
 const HANDLE_AGAIN: Duration = Duration::from_millis(100);
-/// Sessions that are looked at under one lock.
-const LOOKED_AT_ONCE: usize = 1_000;
-/// Results that leave the journal in one transaction.
-const SWEPT_AT_ONCE: usize = 1_000;
 
 /// What the journal has of sessions and runs.
 pub struct Found {
@@ -174,6 +167,9 @@ fn settle_one(transaction: &mut Transaction, mut run: Run, steps: u32) -> Result
     run.settled = true;
     // The transcript has it; the result is what may be asked for again.
     run.accepted.text = String::new();
+    // Only a run that goes on is told these.
+    run.accepted.instructions = None;
+    run.accepted.origin.note = None;
     journal::put(transaction, record::RUN, &run.accepted.id.clone(), &run)
 }
 
@@ -233,21 +229,21 @@ pub(super) async fn history(shared: &Arc<Shared>, key: &SessionKey, asked: Histo
     .await
 }
 
-pub(super) async fn context(shared: &Arc<Shared>, key: &SessionKey, tokens_max: u64) -> Result<Vec<Value>, Error> {
+pub(super) async fn context(shared: &Arc<Shared>, key: &SessionKey, tokens_max: u64) -> Result<Vec<Told>, Error> {
     let Some(session) = shared.state().sessions.get(key).cloned() else { return Ok(Vec::new()) };
     let path = shared.transcript(key, &session.id);
     shared.writer.written().await;
-    let Page { mut rows, .. } = blocking(path, move |path| {
+    let read = move |path: &std::path::Path| {
         let mut weight = 0;
-        transcript::tail(path, None, CONTEXT_ROWS_MAX, |row| {
-            weight += chela_model::estimate_tokens(&row["content"].to_string()) as u64;
-            !rows::is_beginning(row) && weight < tokens_max
+        transcript::tail_of(path, None, CONTEXT_ROWS_MAX, |row| {
+            let told = Told::of(&row);
+            weight += told.weight();
+            let more = !told.is_beginning() && weight < tokens_max;
+            (told, more)
         })
-    })
-    .await?;
-    // A conversation begins with what somebody asked, never with a result.
-    let begins = |row: &Value| row["role"] == "user" || rows::is_beginning(row);
-    let first = rows.iter().position(begins).unwrap_or(rows.len());
+    };
+    let Page { mut rows, .. } = patiently(path, |at| shared.readers.read(move || read(&at))).await?;
+    let first = rows.iter().position(Told::may_begin).unwrap_or(rows.len());
     rows.drain(..first);
     Ok(rows)
 }
@@ -274,15 +270,26 @@ pub(super) async fn rows_of_run(
     .await
 }
 
-/// Reads or moves a transcript. Where there is no file handle left it waits for one: what was accepted must not fail for a flood of others.
-async fn blocking<T: Send + 'static>(
+/// Reads or moves a transcript.
+pub(super) async fn blocking<T: Send + 'static>(
     path: PathBuf,
     read: impl Fn(&std::path::Path) -> std::io::Result<T> + Send + Sync + 'static,
 ) -> Result<T, Error> {
     let read = Arc::new(read);
+    let tried = |at: PathBuf| {
+        let read = read.clone();
+        async move { tokio::task::spawn_blocking(move || read(&at)).await.ok() }
+    };
+    patiently(path, tried).await
+}
+
+/// Does something with a transcript. Where there is no file handle left it waits for one: what was accepted must not fail for a flood of others.
+async fn patiently<T, F: Future<Output = Option<std::io::Result<T>>>>(
+    path: PathBuf,
+    tried: impl Fn(PathBuf) -> F,
+) -> Result<T, Error> {
     for _ in 0..HANDLE_TRIES {
-        let (at, read) = (path.clone(), read.clone());
-        match tokio::task::spawn_blocking(move || read(&at)).await.map_err(|_| Error::Stopping)? {
+        match tried(path.clone()).await.ok_or(Error::Stopping)? {
             Err(error) if transcript::is_out_of_handles(&error) => tokio::time::sleep(HANDLE_AGAIN).await,
             done => return done.map_err(|cause| Error::Transcript { path, cause }),
         }
@@ -405,113 +412,6 @@ impl Handle {
         Ok(session)
     }
 
-    /// Takes a session off the list; its transcript is archived, or erased when that is asked for. Gives the archived files.
-    pub async fn delete(&self, key: &SessionKey, erase: bool) -> Result<Vec<PathBuf>, Error> {
-        if key.is_main() {
-            return Err(Error::Main(key.to_string()));
-        }
-        let session = self.get(key).ok_or_else(|| Error::NoSession(key.to_string()))?;
-        if self.running(key).is_some() || self.queued(key) > 0 {
-            return Err(Error::Busy { session: key.to_string() });
-        }
-        let mut transaction = Transaction::default();
-        journal::drop_record(&mut transaction, record::SESSION, &session.key)?;
-        self.0.commit(transaction).await?;
-        self.0.state().sessions.remove(key);
-        let path = self.0.transcript(key, &session.id);
-        self.0.writer.close(path.clone()).await;
-        let archived = self.0.options.dir.archived_transcript(&key.agent, &session.id);
-        let kept = blocking(path, move |path| {
-            if !path.exists() {
-                return Ok(None);
-            }
-            if erase {
-                return std::fs::remove_file(path).map(|()| None);
-            }
-            if let Some(parent) = archived.parent() {
-                chela_storage::make_private_dir(parent)?;
-            }
-            std::fs::rename(path, &archived).map(|()| Some(archived.clone()))
-        })
-        .await?;
-        self.tell_session(key, "delete", None);
-        Ok(kept.into_iter().collect())
-    }
-
-    /// Archives sessions that agents have begun and that nobody has used since `before`, as far as they are not in use otherwise; how many.
-    pub async fn archive_idle(
-        &self,
-        before: Timestamp,
-        is_in_use: impl Fn(&SessionKey) -> bool + Send,
-    ) -> Result<usize, Error> {
-        let is_idle = |key: &SessionKey, session: &Session| {
-            let is_agents = key.is_subagent() || key.is_slot();
-            is_agents && !session.pinned && session.updated_at < before && !is_in_use(key)
-        };
-        let mut after: Option<SessionKey> = None;
-        let mut archived = 0;
-        loop {
-            // A piece at a time: whoever sends a message waits for no more than that.
-            let piece: Vec<(SessionKey, bool)> = {
-                let state = self.0.state();
-                let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-                let some = state.sessions.range((from, Bound::Unbounded)).take(LOOKED_AT_ONCE);
-                some.map(|(key, session)| (key.clone(), is_idle(key, session) && !state.lanes.contains_key(key)))
-                    .collect()
-            };
-            let Some((last, _)) = piece.last() else { return Ok(archived) };
-            after = Some(last.clone());
-            for (key, _) in piece.into_iter().filter(|(_, idle)| *idle) {
-                match self.delete(&key, false).await {
-                    Ok(_) => archived += 1,
-                    // Somebody has begun to use it, or it is gone by now.
-                    Err(Error::Busy { .. } | Error::NoSession(_)) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-    }
-
-    /// Takes out results that are older than they are kept.
-    pub(super) async fn sweep(&self) -> Result<(), Error> {
-        let keep_ms = u64::from(self.0.options.settings.current().config.runs.keep_days) * DAY_MS;
-        let before = Timestamp(self.0.options.clock.now().0.saturating_sub(keep_ms));
-        self.0.options.results.sweep(before).await?;
-        let days: Vec<String> = {
-            let oldest = before.date().to_string();
-            let state = self.0.state();
-            state.usage.keys().filter(|key| key.rsplit(':').next().is_some_and(|day| *day < *oldest)).cloned().collect()
-        };
-        let forgotten = Timestamp(self.0.options.clock.now().0.saturating_sub(CHAIN_MS));
-        self.0.state().chains.retain(|_, (_, last)| *last > forgotten);
-        let mut transaction = Transaction::default();
-        for day in &days {
-            journal::drop_record(&mut transaction, record::USAGE, day)?;
-        }
-        if !days.is_empty() {
-            self.0.commit(transaction).await?;
-            let mut state = self.0.state();
-            for day in &days {
-                state.usage.remove(day);
-            }
-        }
-        loop {
-            let part = self.0.state().past.old(before, SWEPT_AT_ONCE, |_| false);
-            if part.is_empty() {
-                return Ok(());
-            }
-            let mut transaction = Transaction::default();
-            for run in &part {
-                journal::drop_record(&mut transaction, record::RUN, run)?;
-            }
-            self.0.commit(transaction).await?;
-            let mut state = self.0.state();
-            for run in &part {
-                state.past.remove(run);
-            }
-        }
-    }
-
     /// Tells whoever watches that a session has changed.
     pub(super) fn tell_session(&self, key: &SessionKey, reason: &str, run: Option<&str>) {
         if !self.0.options.feed.is_heard() {
@@ -558,5 +458,23 @@ impl Handle {
             row.retain(|_, value| !value.is_null());
         }
         Some(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_settled_run_keeps_its_result_and_nothing_that_was_only_told_to_the_model() {
+        let long = "x".repeat(64_000);
+        let accepted = serde_json::json!({
+            "id": "r", "order": 1, "session": "agent:eden:main", "sessionId": "s", "method": "agent", "text": long, "at": 1,
+            "chain": { "id": "c", "hop": 0 }, "instructions": long, "origin": { "kind": "external_user", "note": long },
+        });
+        let accepted = serde_json::from_value(accepted).expect("a message");
+        let mut transaction = Transaction::default();
+        settle_one(&mut transaction, Run { accepted, resumed: 0, ended: None, settled: false }, 0).expect("settled");
+        assert!(transaction.bytes() < 1_000, "{} bytes", transaction.bytes());
     }
 }

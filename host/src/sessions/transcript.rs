@@ -4,6 +4,7 @@
 //! takes none until it has been mended from the journal, which needs no restart.
 
 mod disk;
+mod gather;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -18,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::clock::Timestamp;
 pub(super) use disk::Ended;
 use disk::{Batch, Disk, Report};
+pub(super) use gather::{Source, gather};
 
 /// Work that may wait for the thread.
 const QUEUE_MAX: usize = 4_096;
@@ -33,6 +35,8 @@ const ENDED_MAX: usize = 10_000;
 const MEND_AGAIN: Duration = Duration::from_secs(20);
 /// Reading backwards goes in steps of this.
 const STEP_BYTES: u64 = 64 * 1024;
+/// A line that such a piece begins in the middle of is most often shorter than this.
+const SLACK_BYTES: usize = 4 * 1024;
 /// A line past this is not ours.
 const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
@@ -55,6 +59,11 @@ pub(super) enum Work {
     Close {
         path: PathBuf,
         done: oneshot::Sender<()>,
+    },
+    /// Lets go of files that have all of their rows, on the disk, and tells which do.
+    LetGo {
+        paths: Vec<PathBuf>,
+        whole: oneshot::Sender<Vec<PathBuf>>,
     },
     /// Everything asked for before this is in the files.
     Barrier(oneshot::Sender<()>),
@@ -102,6 +111,13 @@ impl Writer {
         let (done, is_done) = oneshot::channel();
         self.ask(Work::Close { path, done }).await;
         let _ = is_done.await;
+    }
+
+    /// Those of the files that have all of their rows; nobody writes to them any more.
+    pub(super) async fn let_go(&self, paths: Vec<PathBuf>) -> Vec<PathBuf> {
+        let (whole, are_whole) = oneshot::channel();
+        self.ask(Work::LetGo { paths, whole }).await;
+        are_whole.await.unwrap_or_default()
     }
 
     pub(super) async fn stop(&self) {
@@ -201,13 +217,16 @@ impl Thread {
                 Work::Append { path, rows, last, told } => drop(told.send(self.take(path, rows, last))),
                 Work::Ended { run, steps, path } => self.end((*run, steps, path)),
                 Work::Close { path, done } => {
-                    self.flush_now();
+                    if self.has_to_flush(&path) {
+                        self.flush_now();
+                    }
                     self.files.open.remove(&path);
                     self.owed.remove(&path);
                     self.refused.remove(&path);
                     self.ended.retain(|(_, _, other)| *other != path);
                     let _ = done.send(());
                 }
+                Work::LetGo { paths, whole } => drop(whole.send(self.let_go(paths))),
                 Work::Barrier(done) => drop(done.send(())),
                 Work::Flush => self.flush(),
                 Work::Stop(done) => {
@@ -219,6 +238,27 @@ impl Thread {
             }
         }
         self.flush_now();
+    }
+
+    /// Whether anything of a file may be on its way to the disk; nothing of one that nobody has used for long is.
+    fn has_to_flush(&mut self, path: &Path) -> bool {
+        let report = self.disk.report();
+        self.hear(report);
+        let lacks_rows = self.refused.contains_key(path) || self.owed.contains_key(path);
+        let has_ended = |(_, _, other): &Ended| *other == *path;
+        lacks_rows || self.disk.is_busy() || self.files.dirty.contains(path) || self.ended.iter().any(has_ended)
+    }
+
+    /// One flush for all of them.
+    fn let_go(&mut self, mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+        self.flush_now();
+        let waiting: HashSet<&PathBuf> = self.ended.iter().map(|(_, _, path)| path).collect();
+        let lacks = |path: &PathBuf| self.refused.contains_key(path) || self.owed.contains_key(path);
+        paths.retain(|path| !waiting.contains(path) && !lacks(path) && !self.files.dirty.contains(path));
+        for path in &paths {
+            self.files.open.remove(path);
+        }
+        paths
     }
 
     fn end(&mut self, ended: Ended) {
@@ -394,7 +434,7 @@ fn open(path: &Path) -> io::Result<Open> {
         tracing::warn!(path = %path.display(), "a torn end of a transcript was cut off; its row is written again");
         file.set_len(whole)?;
     }
-    let last = Page::read(&mut file, whole, 1, |_| true)?.rows.pop();
+    let last = Page::read(&mut file, whole, 1, |row| (row, true))?.rows.pop();
     let seq = last.and_then(|row| row["__openclaw"]["seq"].as_u64()).unwrap_or(0);
     file.seek(SeekFrom::End(0))?;
     Ok(Open { file, seq, used: Instant::now() })
@@ -415,26 +455,32 @@ fn end_of_last_line(file: &mut File) -> io::Result<u64> {
 
 fn read_at(file: &mut File, start: u64, end: u64) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(start))?;
-    let mut bytes = Vec::new();
+    // Room for what is held after it, and a byte to see that it is the end: nothing is copied for want of room.
+    let mut bytes = Vec::with_capacity(usize::try_from(end - start).unwrap_or(0) + SLACK_BYTES);
     Read::by_ref(file).take(end - start).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Rows of a transcript, oldest first, and where they begin in it.
-#[derive(Debug, Default)]
-pub(super) struct Page {
-    pub(super) rows: Vec<Value>,
+#[derive(Debug)]
+pub(super) struct Page<T = Value> {
+    pub(super) rows: Vec<T>,
     pub(super) begin: u64,
 }
 
-impl Page {
-    /// The last rows before `end`, at most `max`, as long as `go_on` says so of each; the one that it refuses is the first of the page.
-    pub(super) fn read(
-        file: &mut File,
-        end: u64,
-        max: usize,
-        mut go_on: impl FnMut(&Value) -> bool,
-    ) -> io::Result<Self> {
+impl<T> Page<T> {
+    /// The last rows before `end`, at most `max`, as what `take` makes of each, as long as it says so; the one that it says no with is the first
+    /// of the page.
+    fn read(file: &mut File, end: u64, max: usize, mut take: impl FnMut(Value) -> (T, bool)) -> io::Result<Self> {
+        // A line that is no row is passed over.
+        let mut taken = |line: &[u8], rows: &mut Vec<T>| match serde_json::from_slice(line) {
+            Ok(row) => {
+                let (row, more) = take(row);
+                rows.push(row);
+                more
+            }
+            Err(_) => true,
+        };
         let mut rows = Vec::new();
         let (mut begin, mut start, mut held) = (end, end, Vec::new());
         while rows.len() < max && begin > 0 {
@@ -443,17 +489,16 @@ impl Page {
             match held[..line_end].iter().rposition(|byte| *byte == b'\n') {
                 _ if held.is_empty() && start == 0 => break,
                 Some(at) => {
-                    let row = serde_json::from_slice::<Value>(&held[at + 1..line_end]);
+                    let more = taken(&held[at + 1..line_end], &mut rows);
                     held.truncate(at + 1);
                     begin = start + at as u64 + 1;
-                    if !take(row, &mut rows, &mut go_on) {
+                    if !more {
                         break;
                     }
                 }
                 None if start == 0 => {
-                    let row = serde_json::from_slice::<Value>(&held[..line_end]);
                     begin = 0;
-                    take(row, &mut rows, &mut go_on);
+                    taken(&held[..line_end], &mut rows);
                     break;
                 }
                 None if held.len() > LINE_BYTES_MAX => {
@@ -474,24 +519,34 @@ impl Page {
     }
 }
 
-/// Takes a row; a line that is none is passed over.
-fn take(row: serde_json::Result<Value>, rows: &mut Vec<Value>, go_on: &mut impl FnMut(&Value) -> bool) -> bool {
-    let Ok(row) = row else { return true };
-    let more = go_on(&row);
-    rows.push(row);
-    more
+/// The last rows of a file, as long as `go_on` says so of each; none where there is no file.
+pub(super) fn tail(
+    path: &Path,
+    end: Option<u64>,
+    max: usize,
+    mut go_on: impl FnMut(&Value) -> bool,
+) -> io::Result<Page> {
+    tail_of(path, end, max, |row| {
+        let more = go_on(&row);
+        (row, more)
+    })
 }
 
-/// The last rows of a file; none where there is no file.
-pub(super) fn tail(path: &Path, end: Option<u64>, max: usize, go_on: impl FnMut(&Value) -> bool) -> io::Result<Page> {
+/// The same, as what `take` makes of each row.
+pub(super) fn tail_of<T>(
+    path: &Path,
+    end: Option<u64>,
+    max: usize,
+    take: impl FnMut(Value) -> (T, bool),
+) -> io::Result<Page<T>> {
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Page::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Page { rows: Vec::new(), begin: 0 }),
         Err(error) => return Err(error),
     };
     let length = end_of_last_line(&mut file)?;
     let end = end.map_or(length, |end| end.min(length));
-    Page::read(&mut file, end, max, go_on)
+    Page::read(&mut file, end, max, take)
 }
 
 /// The names of the rows that are not older than `oldest`.

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lanes::{Live, Place, Progress};
 use super::record::{self, Accepted, Ended, LastRun, Run, Session, Status, Step};
-use super::{Error, Handle, RESUMED_MAX, Shared, Work, rows};
+use super::{Error, Handle, RESUMED_MAX, Shared, Told, Work, rows};
 use crate::clock::Timestamp;
 use crate::feed::Audience;
 use crate::id::AgentId;
@@ -226,9 +226,9 @@ impl Turn {
     }
 
     /// The rows that a prompt is made of: those of the transcript, then those of its own that the transcript has not taken yet.
-    pub(crate) async fn context(&self, tokens_max: u64) -> Result<Vec<Value>, Error> {
+    pub(crate) async fn context(&self, tokens_max: u64) -> Result<Vec<Told>, Error> {
         let mut told = self.handle.context(&self.live.key, tokens_max).await?;
-        told.extend(rows::of_run(&self.live.run, &self.steps).into_iter().skip(self.rows));
+        told.extend(rows::of_run(&self.live.run, &self.steps).iter().skip(self.rows).map(Told::of));
         Ok(told)
     }
 

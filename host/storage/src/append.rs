@@ -62,7 +62,8 @@ impl AppendLog {
         Ok(Self { file: options().create_new(true).open(path)?, torn: false })
     }
 
-    pub(crate) fn len(&self) -> io::Result<u64> {
+    /// Bytes of the file.
+    pub fn bytes(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
 
@@ -88,7 +89,7 @@ impl AppendLog {
         }
         bytes.extend_from_slice(lines);
         bytes.push(b'\n');
-        let before = self.len().map_err(Refusal::TakenBack)?;
+        let before = self.bytes().map_err(Refusal::TakenBack)?;
         match self.file.write_all(&bytes) {
             Ok(()) => {
                 self.torn = false;
@@ -107,7 +108,7 @@ impl AppendLog {
     /// The disk is full or gone: what was written of a line must not stay, but the lines of others must. Flushed as well: what was refused
     /// must not come back with the next start, nor mix with what is written in its place. False if nobody knows what is there.
     fn take_back(&mut self, before: u64, attempted: u64) -> bool {
-        let Ok(now) = self.len() else {
+        let Ok(now) = self.bytes() else {
             self.torn = true;
             return false;
         };

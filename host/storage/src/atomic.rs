@@ -8,6 +8,7 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 
 use crate::fs::{DirBuilder, File};
+use crate::owner;
 
 /// Who may read a file that we write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,13 +123,26 @@ pub fn is_unfinished(name: &str) -> bool {
 
 /// Makes a directory that only its owner can enter, and those above it; one that is there keeps the rights its owner gave it. Once it
 /// returns, a power cut does not undo it. It does not make certain what is inside: whoever puts a file there flushes the directory.
+/// One that root makes belongs to whom the directory above it belongs to.
 pub fn make_private_dir(path: &Path) -> io::Result<()> {
+    make_dir(path, true)
+}
+
+/// The same for one that stays its maker's: what lies there is only trusted if nobody else can have put it there.
+pub fn make_own_dir(path: &Path) -> io::Result<()> {
+    make_dir(path, false)
+}
+
+fn make_dir(path: &Path, gives: bool) -> io::Result<()> {
     let is_there = crate::fs::exists(path)?;
     if !is_there && let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
         // Certain before anything is made in it: then only the deepest can be one that a killed process made and did not flush.
         make_private_dir(above)?;
     }
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    if !is_there && gives && cfg!(not(feature = "simulation")) {
+        owner::give(path, folder_of(path))?;
+    }
     if path.parent().is_none() {
         return Ok(());
     }
@@ -151,6 +165,7 @@ fn draft(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<NamedTempFile> {
         .suffix(UNFINISHED.1)
         .permissions(Permissions::from_mode(mode.bits()))
         .tempfile_in(folder_of(path))?;
+    owner::give_draft(file.as_file(), path, folder_of(path))?;
     file.write_all(bytes)?;
     Ok(file)
 }

@@ -23,7 +23,7 @@ use std::sync::{Arc, Weak};
 pub use checkpoint::{Checkpoint, Written};
 pub use committer::{Committer, Report};
 pub use read::{Record, Records};
-pub use salvage::{Salvaged, check, salvage};
+pub use salvage::{Salvaged, check, records, salvage};
 pub use transaction::{TRANSACTION_BYTES_MAX, Transaction};
 
 use crate::fs::File;

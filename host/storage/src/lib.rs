@@ -7,10 +7,11 @@ mod append;
 mod atomic;
 pub mod journal;
 mod lock;
+mod owner;
 mod segments;
 
 pub use append::{AppendLog, Repair};
-pub use atomic::{Draft, Mode, Replaced, create_new, is_unfinished, make_private_dir, replace, sweep};
+pub use atomic::{Draft, Mode, Replaced, create_new, is_unfinished, make_own_dir, make_private_dir, replace, sweep};
 pub use lock::{DirLock, LockError};
 pub use segments::{Catalogue, LogError, Month, Segment, SegmentLog, TimeOf};
 

@@ -3,10 +3,14 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+
+use crate::owner;
 
 /// Held while this value lives.
 #[derive(Debug)]
@@ -63,7 +67,19 @@ impl DirLock {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    // Root locks a directory of others, who could have put a link there.
+    let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).expect("flags of the system fit its own type");
+    let mut options = OpenOptions::new();
+    let file =
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_link).open(path)?;
+    let facts = file.metadata()?;
+    if facts.uid() == 0
+        && facts.nlink() == 1
+        && let Some(folder) = path.parent()
+    {
+        owner::give_file(&file, folder)?;
+    }
+    Ok(file)
 }
 
 fn owner_named_in(file: &mut File) -> Option<u32> {

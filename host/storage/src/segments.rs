@@ -174,7 +174,7 @@ impl SegmentLog {
     /// How many bytes of `lines` go into the active segment, which is a new one if the old one is full or its month over.
     fn make_room(&mut self, lines: &[u8], month: Month) -> Result<usize, LogError> {
         let refused = |cause| LogError::Append { written: 0, cause };
-        let len = self.active.len().map_err(refused)?;
+        let len = self.active.bytes().map_err(refused)?;
         // A clock that was set back closes nothing.
         let is_over = self.month.is_some_and(|of_first| month > of_first);
         let room = usize::try_from(self.segment_bytes.saturating_sub(len)).unwrap_or(usize::MAX);
@@ -228,18 +228,21 @@ impl SegmentLog {
         flush_directory(&self.path).map_err(|cause| self.stop(cause))
     }
 
-    /// Removes segments from the beginning on whose lines are all from before a time; gives how many. The latest closed one stays, since the
-    /// active one is counted from it, and so does what another has named, with everything after it.
-    pub fn forget(&mut self, before: u64) -> io::Result<usize> {
+    /// Removes segments from the beginning on whose lines are all from before a time, or that are more than `bytes_max` together with those
+    /// after them; gives how many. The latest closed one stays, since the active one is counted from it, and so does what another has named,
+    /// with everything after it.
+    pub fn forget(&mut self, before: u64, bytes_max: u64) -> io::Result<usize> {
         let segments = self.catalogue.segments()?;
-        let mut removed = 0;
-        for (old, next) in segments.iter().zip(segments.iter().skip(1)) {
+        let sizes: Vec<u64> = segments.iter().map(|segment| size_of(&segment.path)).collect::<io::Result<_>>()?;
+        let (mut removed, mut bytes) = (0, sizes.iter().sum::<u64>());
+        for ((old, next), size) in segments.iter().zip(segments.iter().skip(1)).zip(&sizes) {
             let is_ours = old.path.file_name().and_then(|name| name.to_str());
             let is_ours = is_ours.is_some_and(|name| number_in(name, &self.catalogue.stem).is_some());
-            if !is_ours || !next.closed || self.catalogue.first_time(&next.path)? >= before {
+            if !is_ours || !next.closed || (bytes <= bytes_max && self.catalogue.first_time(&next.path)? >= before) {
                 break;
             }
             fs::remove_file(&old.path)?;
+            bytes -= size;
             self.catalogue.first_times.remove(&old.path);
             removed += 1;
         }
@@ -262,6 +265,10 @@ impl SegmentLog {
         self.broken = true;
         LogError::Flush(cause)
     }
+}
+
+fn size_of(path: &Path) -> io::Result<u64> {
+    Ok(File::open(path)?.metadata()?.len())
 }
 
 /// How many bytes are whole lines that fit; the first line always does.
@@ -313,13 +320,29 @@ mod tests {
         let mut log = log(dir.path(), 8);
         log.append(b"1 a\n2 b\n3 c\n4 d\n5 e\n6 f\n7 g\n8 h\n", 1).expect("appended");
         assert_eq!(names(dir.path()).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2, 3, 4]);
-        assert_eq!(log.forget(3).expect("looked"), 0, "a line of the first is not older than its next one's first");
-        assert_eq!(log.forget(4).expect("looked"), 1);
-        assert_eq!(log.forget(1_000).expect("looked"), 1, "the latest closed one stays");
+        assert_eq!(
+            log.forget(3, u64::MAX).expect("looked"),
+            0,
+            "a line of the first is not older than its next one's first"
+        );
+        assert_eq!(log.forget(4, u64::MAX).expect("looked"), 1);
+        assert_eq!(log.forget(1_000, u64::MAX).expect("looked"), 1, "the latest closed one stays");
         assert_eq!(names(dir.path()).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [3, 4]);
         log.append(b"9 i\n", 1).expect("appended");
         assert_eq!(everything(dir.path()), "5 e\n6 f\n7 g\n8 h\n9 i\n");
         assert_eq!(names(dir.path()).last().map(|(number, _)| *number), Some(5));
+    }
+
+    #[test]
+    fn past_so_many_bytes_the_oldest_segments_are_forgotten() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut log = log(dir.path(), 8);
+        log.append(b"1 a\n2 b\n3 c\n4 d\n5 e\n6 f\n7 g\n8 h\n", 1).expect("appended");
+        assert_eq!(log.forget(0, 32).expect("looked"), 0, "as much as may be");
+        assert_eq!(log.forget(0, 31).expect("looked"), 1);
+        assert!(everything(dir.path()).starts_with("3 c\n"));
+        assert_eq!(log.forget(0, 0).expect("looked"), 1, "the latest closed one stays");
+        assert_eq!(everything(dir.path()), "5 e\n6 f\n7 g\n8 h\n");
     }
 
     #[test]
@@ -328,7 +351,7 @@ mod tests {
         fs::write(dir.path().join("events.old.ndjson"), "1 z\n").expect("written");
         let mut log = log(dir.path(), 8);
         log.append(b"2 b\n3 c\n4 d\n5 e\n6 f\n7 g\n", 1).expect("appended");
-        assert_eq!(log.forget(1_000).expect("looked"), 0);
+        assert_eq!(log.forget(1_000, u64::MAX).expect("looked"), 0);
         assert!(everything(dir.path()).starts_with("1 z\n2 b\n"));
     }
 

@@ -47,6 +47,7 @@ fn sixty_four_threads_commit_in_order_and_whole_while_checkpoints_run() {
             });
         }
     });
+    assert_eq!(committer.records("twin").expect("readable").len(), THREADS);
     let job = committer.get("job", "t7").expect("readable").expect("there");
     assert_eq!(job.body, format!("{{\"round\":{}}}", ROUNDS - 1).into_bytes());
     let journal = committer.stop().expect("it ended by itself");
@@ -100,6 +101,34 @@ fn a_full_queue_refuses_by_name_and_who_was_let_in_is_answered_also_when_it_ends
     drop(answers);
     assert_eq!(answered.iter().collect::<Vec<_>>(), [2, 3]);
     assert_eq!(journal.len(), 3);
+}
+
+#[test]
+fn what_is_copied_of_a_hold_has_nothing_that_was_committed_after_it() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let committer = Committer::start(open(root.path()), 10, |_| {}).expect("a thread");
+    let last = (0..3).map(|nth| committer.commit(put("job", &nth.to_string(), "1")).expect("committed")).last();
+    let (noted, notes) = channel();
+    let path = root.path().join("journal/state.00000001.ndjson");
+    let looks = path.clone();
+    // As a backup does: the file is opened and its length noted while nothing is committed, and read when all goes on.
+    let note = move || {
+        let file = std::fs::File::open(&looks).expect("readable");
+        let bytes = file.metadata().expect("its facts").len();
+        noted.send((file, bytes)).expect("the test waits");
+    };
+    committer.hold(note).expect("an empty queue");
+    let (file, bytes) = notes.recv().expect("it was held");
+    committer.commit(put("job", "after", "1")).expect("committed");
+    let mut copy = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::Read::take(file, bytes), &mut copy).expect("readable");
+    let restored = tempfile::tempdir().expect("a temporary directory");
+    std::fs::create_dir(restored.path().join("journal")).expect("made");
+    std::fs::write(restored.path().join("journal/state.00000001.ndjson"), copy).expect("written");
+    let journal = open(restored.path());
+    assert_eq!((Some(journal.seq()), journal.len()), (last, 3), "all of before, and nothing of after");
+    drop(committer);
+    assert_eq!(open(root.path()).len(), 4);
 }
 
 #[test]

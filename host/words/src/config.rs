@@ -409,13 +409,14 @@ fn collect_changes(path: &str, old: &Value, new: &Value, paths: &mut Vec<String>
 
 /// Of changed paths, those that a running gateway cannot take up.
 pub fn needing_restart(changed: &[String]) -> Vec<String> {
-    const FIXED: [&str; 8] = [
+    const FIXED: [&str; 9] = [
         "gateway.listen",
         "monitor.listen",
         "hub.listen",
         "runs.concurrency",
         "events.groupMs",
         "events.keepDays",
+        "events.keepMegabytes",
         "audit.keepDays",
         "log.format",
     ];

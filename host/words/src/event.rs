@@ -1,6 +1,8 @@
 //! An event: one thing that happened, as a line of the log and as a message to subscribers.
 //! Keeps true: every event of ours has an id, a time and an `eventRole`. Never: decides who hears of it.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
@@ -181,22 +183,53 @@ impl Event {
     }
 }
 
-/// An event with its line, for what goes into a record and into the log alike.
+/// An event as its line, for what goes into a record and into the log alike.
 #[derive(Clone, Debug)]
 pub struct Written {
-    event: Event,
+    kind: Cow<'static, str>,
     line: Box<RawValue>,
+    /// None where nobody had taken it apart so far.
+    event: Option<Event>,
 }
 
 impl From<Event> for Written {
     fn from(event: Event) -> Self {
-        Self { line: to_raw_value(&event).expect("an event is plain JSON"), event }
+        let line = to_raw_value(&event).expect("an event is plain JSON");
+        Self { kind: event.kind.clone().into(), line, event: Some(event) }
     }
 }
 
 impl Written {
-    pub fn into_parts(self) -> (Event, Box<RawValue>) {
-        (self.event, self.line)
+    /// An event whose facts, a JSON object with an `eventRole`, are written already.
+    pub fn named(id: &str, agent: &str, kind: Kind, ts: Timestamp, data: &RawValue) -> Self {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Line<'a> {
+            id: &'a str,
+            #[serde(rename = "type")]
+            kind: &'a str,
+            agent_id: &'a str,
+            ts: Timestamp,
+            data: &'a RawValue,
+        }
+        let line = Line { id, kind: kind.as_str(), agent_id: agent, ts, data };
+        let line = to_raw_value(&line).expect("an event is plain JSON");
+        Self { kind: kind.as_str().into(), line, event: None }
+    }
+
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// JSON on one line.
+    pub fn line(&self) -> &str {
+        self.line.get()
+    }
+
+    /// The event, for those who want to hear of it.
+    pub fn event(&self) -> Event {
+        let read = || serde_json::from_str(self.line.get()).expect("a line of ours is an event");
+        self.event.clone().unwrap_or_else(read)
     }
 }
 
@@ -220,6 +253,18 @@ mod tests {
             assert_eq!(line["data"]["eventRole"], kind.role().as_str());
             assert!(words.insert(kind.as_str()), "{} twice", kind.as_str());
         }
+    }
+
+    #[test]
+    fn an_event_is_the_same_however_it_was_written() {
+        let facts = r#"{"eventRole":"system.observability","n":1}"#;
+        let raw: Box<RawValue> = serde_json::from_str(facts).expect("an object");
+        let data = serde_json::from_str(facts).expect("an object");
+        let event = Event::named("job:1:1.0".into(), "eden", Kind::A2aDelivery, Timestamp(7), data);
+        let (whole, raw) =
+            (Written::from(event.clone()), Written::named("job:1:1.0", "eden", Kind::A2aDelivery, Timestamp(7), &raw));
+        assert_eq!((whole.line(), whole.kind()), (raw.line(), raw.kind()));
+        assert_eq!((raw.event(), whole.event()), (event.clone(), event));
     }
 
     #[test]

@@ -74,9 +74,19 @@ impl StateDir {
         self.sessions().join(agent.as_ref()).join(format!("{session}.jsonl"))
     }
 
+    /// Where transcripts of an agent's sessions are kept that are off the list.
+    pub fn session_archive(&self, agent: &str) -> PathBuf {
+        self.sessions().join(agent).join("archive")
+    }
+
     /// Where the transcript of a deleted session is kept.
     pub fn archived_transcript(&self, agent: &AgentId, session: &str) -> PathBuf {
-        self.sessions().join(agent.as_ref()).join("archive").join(format!("{session}.jsonl"))
+        self.session_archive(agent.as_ref()).join(format!("{session}.jsonl"))
+    }
+
+    /// What was said in the calls of `/v1` of a day that named no user.
+    pub fn archived_calls(&self, agent: &AgentId, day: &str) -> PathBuf {
+        self.session_archive(agent.as_ref()).join(format!("openai-{day}.jsonl"))
     }
 
     /// Installed components; watched.

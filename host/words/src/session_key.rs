@@ -75,6 +75,16 @@ impl SessionKey {
         }
     }
 
+    /// A thread in a channel.
+    pub fn is_thread(&self) -> bool {
+        self.channel().is_some_and(|(.., thread)| thread.is_some())
+    }
+
+    /// Of a session that a client of `/v1` has begun, what follows `openai:`: the user that it named, else the run.
+    pub fn of_api(&self) -> Option<&str> {
+        self.tail.strip_prefix("openai:")
+    }
+
     /// The person that `direct:<peer>` is about.
     pub fn peer(&self) -> Option<&str> {
         self.tail.strip_prefix("direct:").filter(|peer| !peer.contains(':'))
@@ -121,5 +131,8 @@ mod tests {
         check(&format!("agent:eden:{}", "x".repeat(300)), None);
         assert!(SessionKey::parse("agent:eden:subagent:7").expect("good").is_subagent());
         assert!(!SessionKey::parse("eden").expect("good").is_subagent());
+        let is_thread = |text: &str| SessionKey::parse(text).expect("good").is_thread();
+        assert!(is_thread("agent:eden:slack:channel:c1:thread:17.5") && !is_thread("agent:eden:slack:channel:c1"));
+        assert_eq!(SessionKey::parse("agent:eden:openai:kim").expect("good").of_api(), Some("kim"));
     }
 }

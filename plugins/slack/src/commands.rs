@@ -25,6 +25,8 @@ pub struct Pending {
     pub until_ms: u64,
     /// Only the one who gave it sees the reply.
     pub private: bool,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sender: String,
 }
 
 impl Machine {
@@ -82,18 +84,23 @@ impl Machine {
             }
             _ => return says(HELP),
         };
-        self.await_reply(turn, &name, wire::text(&payload["response_url"]), private);
+        self.await_reply(turn, &name, wire::text(&payload["response_url"]), private.then_some(&message.sender));
         let at_once = if matches!(kind, Kind::Answer(_)) { says("Your answer is passed on.") } else { None };
         self.pass_as(turn, message, kind);
         at_once
     }
 
-    fn await_reply(&mut self, turn: &mut Turn, name: &str, url: &str, private: bool) {
+    /// `sender`: who alone is to read the reply.
+    fn await_reply(&mut self, turn: &mut Turn, name: &str, url: &str, sender: Option<&String>) {
+        if let Some(sender) = sender {
+            self.state.remember_private(name, sender);
+        }
+        let (private, sender) = (sender.is_some(), sender.cloned().unwrap_or_default());
         let is_address = url.starts_with("https://") || url.starts_with("http://");
         let is_plain = url.len() <= 1_000 && url.chars().all(|c| c.is_ascii_graphic());
         if is_address && is_plain {
             let until_ms = turn.now_ms + REPLY_GOOD_MS;
-            let pending = Pending { name: name.to_owned(), url: url.to_owned(), until_ms, private };
+            let pending = Pending { name: name.to_owned(), url: url.to_owned(), until_ms, private, sender };
             push(&mut self.state.pending, pending, PENDING_MAX);
         }
     }
@@ -103,6 +110,7 @@ impl Machine {
         self.state.pending.iter().find(|pending| pending.name == name && pending.until_ms > now_ms)
     }
 
+    /// Its address is of no use any more. That it is private stays known.
     pub fn forget_pending(&mut self, name: &str) {
         self.state.pending.retain(|pending| pending.name != name);
     }

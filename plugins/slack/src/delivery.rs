@@ -11,6 +11,7 @@ use crate::interactions::blocks;
 use crate::machine::Machine;
 use crate::mrkdwn::{LIMIT, from_markdown};
 use crate::place::{Place, message_name, message_of};
+use crate::private::Way;
 use crate::web::{Purpose, Said};
 
 const CUT: &str = "\n(the rest was cut)";
@@ -56,6 +57,9 @@ impl Machine {
 
     /// The next request of a delivery, or its end.
     fn advance(&mut self, turn: &mut Turn, id: &str) {
+        if !self.keep_private(turn, id) {
+            return;
+        }
         let Some(delivery) = self.state.deliveries.get(id) else { return };
         let Some((channel, thread)) = self.spot_of(delivery) else { return self.open_direct(turn, id) };
         if !delivery.is_over() {
@@ -76,6 +80,7 @@ impl Machine {
         }
         let Some(delivery) = self.state.deliveries.finish(turn, id) else { return };
         self.state.unsure.remove(id);
+        self.end_private(id);
         for (_, time) in delivery.edits.iter().skip(delivery.parts.len()).filter_map(|name| message_of(name)) {
             let body = json!({ "channel": channel, "ts": time });
             self.ask(turn, Purpose::Tidy, &channel, "chat.delete", body.to_string());
@@ -88,15 +93,18 @@ impl Machine {
         if let Some(asked) = delivery.asks_now() {
             body["blocks"] = blocks(&text, asked);
         }
-        if let Some((_, time)) = delivery.edited().and_then(message_of) {
-            body["ts"] = json!(time);
+        if let Some((place, time)) = delivery.edited().and_then(message_of) {
+            // Where it is: what is private may be elsewhere than where it was asked for.
+            (body["channel"], body["ts"]) = (json!(place), json!(time));
             if body["blocks"].is_null() {
                 // Without them the buttons of before would stay.
                 body["blocks"] = json!([{ "type": "section", "text": { "type": "mrkdwn", "text": text } }]);
             }
             return ("chat.update".into(), body);
         }
-        if let Some(pending) = self.pending(&delivery.reply_to, now_ms).filter(|_| delivery.nth() == 0) {
+        let by_address = !matches!(self.way_of(&delivery.id), Some(Way::Direct | Way::Note));
+        let pending = self.pending(&delivery.reply_to, now_ms).filter(|_| by_address && delivery.nth() == 0);
+        if let Some(pending) = pending {
             let kind = if pending.private { "ephemeral" } else { "in_channel" };
             let mut reply = json!({ "response_type": kind, "replace_original": false, "text": text });
             if !body["blocks"].is_null() {
@@ -117,12 +125,15 @@ impl Machine {
     }
 
     pub fn part_answered(&mut self, turn: &mut Turn, id: &str, at_ms: u64, said: Said) {
-        let now_ms = turn.now_ms;
         let Some(delivery) = self.state.deliveries.get(id) else { return };
         let Some((channel, _)) = self.spot_of(delivery) else { return };
+        let way = self.way_of(id);
+        let by_address = !matches!(way, Some(Way::Direct | Way::Note)) && delivery.nth() == 0;
         let edited = delivery.edited().map(str::to_owned);
         let reply_to = delivery.reply_to.clone();
-        let pending = self.pending(&reply_to, now_ms).filter(|_| delivery.nth() == 0 && edited.is_none()).cloned();
+        // Its time may be up by now: it was good when the part was asked for.
+        let pending = self.state.pending.iter().find(|pending| pending.name == reply_to);
+        let pending = pending.filter(|_| by_address && edited.is_none()).cloned();
         match said {
             Said::Done(message) => {
                 let time = wire::text(&message["ts"]);
@@ -146,13 +157,20 @@ impl Machine {
                 }
                 self.advance(turn, id);
             }
-            Said::Refused(_) if pending.as_ref().is_some_and(|pending| !pending.private) => {
-                // The address for the reply is over; the channel is still there.
+            Said::Refused(_) if pending.is_some() => {
+                // The address for the reply is over; the channel is still there, and for what is private the person.
                 self.forget_pending(&reply_to);
                 self.advance(turn, id);
             }
+            Said::Refused(_) if way == Some(Way::Direct) => {
+                self.state.unsure.remove(id);
+                if self.only_note(turn, id) {
+                    self.advance(turn, id);
+                }
+            }
             Said::Refused(word) => {
                 self.state.unsure.remove(id);
+                self.end_private(id);
                 self.state.deliveries.refuse(turn, id, format!("Slack refused the message: {word}"));
             }
             Said::Wait { ms } => self.state.deliveries.park(turn, id, "Slack asks to wait", ms),
@@ -174,6 +192,7 @@ impl Machine {
         if let Some(question) = question {
             self.state.questions.remember(name, &question);
         }
+        self.note_private(id, name);
         if let Some(Place::Channel { channel, thread: Some(thread) }) = Place::of(&target) {
             self.state.joins(&message_name(&channel, &thread));
         }
@@ -267,6 +286,12 @@ impl Machine {
             return waiting.iter().for_each(|id| self.advance(turn, id));
         }
         for id in waiting {
+            if matches!(said, Said::Done(_) | Said::Refused(_)) && self.way_of(&id) == Some(Way::Direct) {
+                if self.only_note(turn, &id) {
+                    self.advance(turn, &id);
+                }
+                continue;
+            }
             let deliveries = &mut self.state.deliveries;
             match &said {
                 Said::Done(_) => deliveries.refuse(turn, &id, "Slack named no channel for this person"),

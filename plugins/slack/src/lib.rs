@@ -12,6 +12,7 @@ mod machine;
 mod mrkdwn;
 mod names;
 mod place;
+mod private;
 mod socket;
 mod state;
 mod web;

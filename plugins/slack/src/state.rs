@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::commands::Pending;
 use crate::inbound::Message;
 use crate::names::Names;
+use crate::private::{PRIVATE_MAX, Private, Secret};
 use crate::web::Purpose;
 
 pub const SCHEMA: &str = "slack/1";
@@ -35,6 +36,10 @@ pub struct State {
     pub unsure: BTreeMap<String, u64>,
     pub questions: Questions,
     pub pending: VecDeque<Pending>,
+    /// What one person alone reads, longer than its address is good.
+    pub private: VecDeque<Private>,
+    /// Deliveries under way that one person alone is to read.
+    pub secrets: BTreeMap<String, Secret>,
     /// Messages that wait for the names of people.
     pub held: VecDeque<Held>,
 }
@@ -94,6 +99,11 @@ impl State {
         let mut state: Self = keep::restored(SCHEMA, snapshot)?;
         trim(&mut state.threads, THREADS_MAX);
         trim(&mut state.pending, PENDING_MAX);
+        trim(&mut state.private, PRIVATE_MAX);
+        // Earlier versions knew this of addresses alone.
+        for pending in state.pending.clone().into_iter().filter(|pending| pending.private) {
+            state.remember_private(&pending.name, &pending.sender);
+        }
         state.deliveries.trim();
         Ok(state)
     }
@@ -128,8 +138,10 @@ mod tests {
             state.joins(&format!("C1.{n}.1"));
             state.joins(&format!("C1.{n}.1"));
             state.remember_direct(&format!("U{n}"), "D1");
+            (0..2).for_each(|part| state.remember_private(&format!("command.{n}.{part}"), "U7"));
         }
         assert_eq!((state.threads.len(), state.direct.len()), (THREADS_MAX, DIRECT_MAX));
+        assert_eq!(state.private.len(), PRIVATE_MAX);
         assert!(state.has_part_in("C1.999.1") && !state.has_part_in("C1.1.1"));
         assert_eq!(State::restored(&state.snapshot()).expect("restored"), state);
     }

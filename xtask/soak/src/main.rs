@@ -1,10 +1,14 @@
 //! A gateway under everything at once, for a long time: a team at work, flows between agents, people in a chat network, components that are
-//! swapped, pages that follow, and kills. Prints one JSON object of what grew; `cargo xtask soak` calls it.
+//! swapped, pages that follow, one of them in a browser, and kills. Prints one JSON object of what grew; `cargo xtask soak` calls it.
 
+#[allow(dead_code, reason = "tests use more of it than this does")]
+#[path = "../../../tests/support/browser.rs"]
+mod browser;
 mod followers;
 mod gateway;
 mod load;
 mod measure;
+mod page;
 mod swaps;
 
 use std::path::{Path, PathBuf};
@@ -99,6 +103,7 @@ async fn soak(options: &Options, below: &Path) -> Result<Figures> {
     let mut kills: Vec<Duration> = (0..options.kills).map(|_| warm_up.mul_f64(0.1 + 0.6 * chance.f64())).collect();
     kills.sort();
     let (mut samples, mut killed, mut told) = (Samples::default(), 0, Duration::ZERO);
+    let mut page = None;
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     eprintln!("{} s, of which the first {} s are warm-up", whole.as_secs(), warm_up.as_secs());
@@ -111,6 +116,10 @@ async fn soak(options: &Options, below: &Path) -> Result<Figures> {
             gateway.start().await?;
             eprintln!("{:>5} s: killed and started again", begun.elapsed().as_secs());
             continue;
+        }
+        // Each start listens elsewhere: the page is opened after the last kill before the end.
+        if kills.is_empty() && page.is_none() {
+            page = Some(page::open(gateway.way().open().await?, stop.clone()));
         }
         let events = load.pace().await;
         let sample = gateway.sample(begun.elapsed(), load.take_latencies(), events)?;
@@ -129,6 +138,11 @@ async fn soak(options: &Options, below: &Path) -> Result<Figures> {
     for task in following {
         followed.add(&task.await?);
     }
+    let page = page.flatten().map(|page| tokio::task::spawn_blocking(move || page.join()));
+    let page = match page {
+        Some(page) => Some(page.await?.map_err(|_| anyhow::anyhow!("the page in the browser did not stay live"))?),
+        None => None,
+    };
     // One more, while what was begun last is under way.
     gateway.kill().await?;
     killed += 1;
@@ -144,6 +158,7 @@ async fn soak(options: &Options, below: &Path) -> Result<Figures> {
     figures.swaps = swaps.done;
     figures.swaps_refused = swaps.refused;
     figures.followers = options.followers;
+    figures.page = page;
     figures.told = followed.told;
     figures.told_out_of_order = followed.out_of_order;
     figures.ended = ended;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::page::Page;
+
 /// Resident memory may grow by so much after the warm-up.
 const MEMORY_GROWTH_MAX: f64 = 10.0;
 /// So many more of a hundred open files are those of connections that come and go, and of task files that were just replaced.
@@ -92,6 +94,9 @@ pub struct Figures {
     pub followers: usize,
     pub told: u64,
     pub told_out_of_order: u64,
+    /// What the page in a browser held, where there is one.
+    #[serde(flatten)]
+    pub page: Option<Page>,
     #[serde(flatten)]
     pub ended: Ended,
     #[serde(flatten)]
@@ -162,6 +167,9 @@ impl Figures {
         fault(self.swaps < least, format!("only {} swaps of {}", self.swaps, self.swaps_wanted));
         fault(self.swaps_refused > 0, format!("{} swaps were refused", self.swaps_refused));
         fault(self.told_out_of_order > 0, format!("{} events were told out of order", self.told_out_of_order));
+        if let Some(page) = self.page.filter(Page::grew) {
+            fault(true, format!("the page went from {} to {} MB", page.page_heap_mb_begin, page.page_heap_mb_end));
+        }
         fault(self.ended.wrong() > 0, format!("something was lost, doubled or refused: {:?}", self.ended));
         faults
     }

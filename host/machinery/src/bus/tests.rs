@@ -3,7 +3,8 @@
 use super::subscribers::QUEUE_MAX;
 use super::*;
 
-const KEEPING: Keeping = Keeping { group: Duration::from_millis(1), segment_bytes: SEGMENT_BYTES, keep: Duration::MAX };
+const KEEPING: Keeping =
+    Keeping { group: Duration::from_millis(1), segment_bytes: SEGMENT_BYTES, keep: Duration::MAX, bytes_max: u64::MAX };
 
 fn open(dir: &StateDir) -> Bus {
     Bus::open(dir, Clock::manual(Timestamp(7)), Metrics::default(), KEEPING).expect("the log opens")

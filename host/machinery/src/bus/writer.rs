@@ -15,7 +15,7 @@ use crate::event::{Event, Kind};
 /// Between two tries of a log that takes no lines.
 const RETRY: Duration = Duration::from_secs(1);
 /// Between two looks for old segments.
-const SWEEP_MS: u64 = 86_400_000;
+const SWEEP_MS: u64 = 3_600_000;
 /// So much is written without waiting for the group's time.
 const GROUP_BYTES: usize = 1024 * 1024;
 
@@ -24,14 +24,15 @@ pub(super) struct Writer {
     log: SegmentLog,
     group: Duration,
     keep: Duration,
+    bytes_max: u64,
     /// When old segments are looked for next.
     sweep_at: u64,
 }
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, log: SegmentLog, keeping: Keeping) -> Self {
-        let Keeping { group, keep, .. } = keeping;
-        Self { shared, log, group, keep, sweep_at: 0 }
+        let Keeping { group, keep, bytes_max, .. } = keeping;
+        Self { shared, log, group, keep, bytes_max, sweep_at: 0 }
     }
 
     pub(super) fn run(mut self) {
@@ -45,7 +46,7 @@ impl Writer {
         self.shared.lock().lost = batch.count;
     }
 
-    /// Removes what is older than is kept, once a day.
+    /// Removes what is older than is kept, or too much, once an hour.
     fn sweep(&mut self) {
         let now = self.shared.clock.now().0;
         if now < self.sweep_at {
@@ -53,10 +54,11 @@ impl Writer {
         }
         self.sweep_at = now.saturating_add(SWEEP_MS);
         let kept = u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX);
-        match self.log.forget(now.saturating_sub(kept)) {
+        match self.log.forget(now.saturating_sub(kept), self.bytes_max) {
             Ok(0) => {}
             Ok(removed) => {
-                tracing::info!(removed, days = self.keep.as_secs() / 86_400, "old files of the event log were removed")
+                let days = self.keep.as_secs() / 86_400;
+                tracing::info!(removed, days, bytes_max = self.bytes_max, "old files of the event log were removed")
             }
             Err(error) => {
                 tracing::warn!(%error, "old files of the event log were not removed; check the rights of the directory")

@@ -58,13 +58,33 @@ impl<G: Clone + Eq + std::hash::Hash, V> Aged<G, V> {
         self.of.get(name).map(|(_, group, value)| (group, value))
     }
 
-    /// Names from before a time, then the oldest of groups that have too many; at most so many, and none that is kept.
-    pub fn old(&self, before: Timestamp, at_most: usize, is_kept: impl Fn(&str) -> bool) -> Vec<Arc<str>> {
-        let names = || self.by_age.iter().filter(|(_, name)| !is_kept(name));
+    pub fn len(&self) -> usize {
+        self.of.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
+    /// Names from before a time, then the oldest past `total_max`, then the oldest of groups that have too many; at most so many, and none
+    /// that is kept.
+    pub fn old(
+        &self,
+        before: Timestamp,
+        total_max: usize,
+        at_most: usize,
+        is_kept: impl Fn(&str, Timestamp) -> bool,
+    ) -> Vec<Arc<str>> {
+        let names = || self.by_age.iter().filter(|(at, name)| !is_kept(name, *at));
         let aged = names().take_while(|(at, _)| *at < before).map(|(_, name)| name.clone());
         let aged: Vec<Arc<str>> = aged.take(at_most).collect();
-        if !aged.is_empty() || self.crowded.is_empty() {
+        if !aged.is_empty() {
             return aged;
+        }
+        let past_total = self.of.len().saturating_sub(total_max).min(at_most);
+        let past_total: Vec<Arc<str>> = names().take(past_total).map(|(_, name)| name.clone()).collect();
+        if !past_total.is_empty() || self.crowded.is_empty() {
+            return past_total;
         }
         let over = |group: &G| self.counts.get(group).copied().unwrap_or(0).saturating_sub(self.of_group_max);
         let mut left: HashMap<&G, usize> = self.crowded.iter().map(|group| (group, over(group))).collect();
@@ -84,6 +104,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn past_the_total_the_oldest_of_all_go_whatever_their_group() {
+        let mut aged: Aged<u64, ()> = Aged::new(100);
+        for n in 0..10u64 {
+            aged.insert(&n.to_string(), Timestamp(n), n % 3, ());
+        }
+        let found = |aged: &Aged<u64, ()>, total: usize, max: usize| -> Vec<String> {
+            let old = aged.old(Timestamp(0), total, max, |name, at| name == "1" || at >= Timestamp(5));
+            old.iter().map(|name| name.to_string()).collect()
+        };
+        assert!(found(&aged, 10, 9).is_empty(), "as many as may");
+        assert_eq!(found(&aged, 7, 9), ["0", "2", "3"]);
+        assert_eq!(found(&aged, 7, 2), ["0", "2"], "a piece");
+        assert_eq!(found(&aged, 0, 9), ["0", "2", "3", "4"], "those that are kept are not among them");
+        assert_eq!((aged.len(), aged.is_empty()), (10, false));
+    }
+
+    #[test]
     fn the_old_go_then_those_that_are_too_many_and_none_that_is_kept() {
         let mut aged: Aged<&str, ()> = Aged::new(3);
         for n in 0..10u64 {
@@ -91,7 +128,8 @@ mod tests {
             aged.insert(&format!("b{n}"), Timestamp(100 + n), if n < 3 { "b" } else { "c" }, ());
         }
         let found = |aged: &Aged<&str, ()>, before: u64, max: usize| -> Vec<String> {
-            aged.old(Timestamp(before), max, |name| name == "a1").iter().map(|name| name.to_string()).collect()
+            let old = aged.old(Timestamp(before), usize::MAX, max, |name, _| name == "a1");
+            old.iter().map(|name| name.to_string()).collect()
         };
         assert_eq!(found(&aged, 4, 2), ["a0", "a2"], "a piece");
         assert_eq!(found(&aged, 4, 9), ["a0", "a2", "a3"]);

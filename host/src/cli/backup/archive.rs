@@ -6,6 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path};
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -156,7 +157,8 @@ pub(in crate::cli) fn unpack(from: impl Read, into: &Path) -> Result<(), Error> 
                 folders.push((path, mode));
             }
             EntryType::Regular => {
-                let sum = unpack_file(&mut entry, &path, mode).map_err(unpacked)?;
+                let changed = entry.header().mtime().ok();
+                let sum = unpack_file(&mut entry, &path, mode, changed).map_err(unpacked)?;
                 found.insert(name, sum);
             }
             other => return Err(Error::Damaged(format!("{name} is of the kind {other:?}"))),
@@ -179,7 +181,7 @@ pub(in crate::cli) fn unpack(from: impl Read, into: &Path) -> Result<(), Error> 
     Ok(())
 }
 
-fn unpack_file(from: &mut impl Read, path: &Path, mode: u32) -> io::Result<String> {
+fn unpack_file(from: &mut impl Read, path: &Path, mode: u32, changed: Option<u64>) -> io::Result<String> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -195,6 +197,9 @@ fn unpack_file(from: &mut impl Read, path: &Path, mode: u32) -> io::Result<Strin
             }
         }
     }
+    // What is old stays old, for whoever looks at how the directory grows.
+    let changed = changed.and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
+    changed.map_or(Ok(()), |changed| file.set_modified(changed))?;
     file.sync_all()?;
     Ok(hex(hash))
 }

@@ -12,13 +12,14 @@ use std::time::SystemTime;
 
 use rustix::process::{Resource, getrlimit};
 
+use crate::cli::restore;
 use crate::layout::StateDir;
 
 pub(super) struct Gathered {
     /// Folders first named before what is in them.
     pub(super) folders: Vec<(String, u32)>,
     pub(super) files: Vec<Kept>,
-    /// Links, pipes and names that are no text.
+    /// Links, pipes, names that are no text, and what a restore set aside.
     pub(super) skipped: Vec<String>,
 }
 
@@ -113,7 +114,11 @@ pub(super) fn gather(dir: &StateDir, open_max: usize) -> io::Result<Gathered> {
             };
             let unfinished =
                 below.file_name().is_some_and(|name| chela_storage::is_unfinished(&name.to_string_lossy()));
-            if derived.contains(&path) || unfinished {
+            if derived.contains(&path) || unfinished || name.starts_with(restore::DRAFT) {
+                continue;
+            }
+            if name.starts_with(restore::ASIDE) {
+                gathered.skipped.push(name.to_owned());
                 continue;
             }
             match fs::symlink_metadata(&path) {

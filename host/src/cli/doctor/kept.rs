@@ -7,13 +7,10 @@ use chela_storage::{DirLock, journal};
 use chela_taskfile::Document;
 use serde_json::Value;
 
-use super::Finding;
+use super::{Finding, few};
 use crate::clock::Clock;
 use crate::layout::StateDir;
 use crate::settings::Settings;
-
-/// Files that are told of by name.
-const NAMED_MAX: usize = 5;
 
 /// Reads the state journal. With `mends`, what is whole of a damaged one is kept, and the damaged one is set aside.
 pub(super) fn journal(dir: &StateDir, mends: bool) -> Finding {
@@ -43,7 +40,8 @@ pub(super) fn journal(dir: &StateDir, mends: bool) -> Finding {
 }
 
 fn mend(dir: &StateDir, path: &Path) -> anyhow::Result<journal::Salvaged> {
-    // Nobody may serve it meanwhile.
+    // Nobody may serve it meanwhile. A directory that was restored has no place for the lock yet.
+    chela_storage::make_private_dir(&dir.run())?;
     let _lock = DirLock::take(&dir.lock())?;
     let aside = path.with_extension(format!("damaged-{}", Clock::system().now().0));
     Ok(journal::salvage(path, &aside)?)
@@ -99,10 +97,7 @@ pub(super) fn tasks(dir: &StateDir, settings: &Settings) -> Finding {
     if bad.is_empty() {
         return Finding::good(CHECK, format!("{count}, all readable"));
     }
-    let more = bad.len().saturating_sub(NAMED_MAX);
-    bad.truncate(NAMED_MAX);
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    Finding::wrong(CHECK, format!("{}{more}", bad.join("; ")), "mend them by hand; the gateway leaves them alone")
+    Finding::wrong(CHECK, few(bad), "mend them by hand; the gateway leaves them alone")
 }
 
 fn problem_of(path: &Path) -> Option<String> {

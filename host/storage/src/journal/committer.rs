@@ -22,6 +22,7 @@ type Reply<T> = Box<dyn FnOnce(Result<T, Arc<Error>>) + Send>;
 enum Message {
     Commit(Transaction, Reply<u64>),
     Get { kind: String, id: String, reply: Reply<Option<Record>> },
+    Records { kind: String, reply: Reply<Vec<Record>> },
     Hold(Box<dyn FnOnce() + Send>),
     Checkpointed(Result<Written, Error>),
 }
@@ -93,6 +94,14 @@ impl Committer {
         let (answer, answered) = sync_channel(1);
         let reply = Box::new(move |outcome| drop(answer.send(outcome)));
         self.send(Message::Get { kind: kind.to_owned(), id: id.to_owned(), reply })?;
+        answered.recv().unwrap_or_else(|_| Err(Arc::new(Error::Stopped)))
+    }
+
+    /// Reads the live records of a kind, likewise. Commits wait meanwhile, so there had better be few of them.
+    pub fn records(&self, kind: &str) -> Result<Vec<Record>, Arc<Error>> {
+        let (answer, answered) = sync_channel(1);
+        let reply = Box::new(move |outcome| drop(answer.send(outcome)));
+        self.send(Message::Records { kind: kind.to_owned(), reply })?;
         answered.recv().unwrap_or_else(|_| Err(Arc::new(Error::Stopped)))
     }
 
@@ -177,8 +186,14 @@ impl Work {
                         self.commit(&mut group, &mut replies);
                         reply(self.journal.get(&kind, &id).map_err(Arc::new));
                     }
+                    Message::Records { kind, reply } => {
+                        self.commit(&mut group, &mut replies);
+                        reply(self.journal.records(&kind).collect::<Result<_, _>>().map_err(Arc::new));
+                    }
                     Message::Hold(work) => {
                         self.commit(&mut group, &mut replies);
+                        // Later commits would be written into the room, which is within what a backup notes as the file's length.
+                        self.journal.trim();
                         work();
                     }
                     Message::Checkpointed(outcome) => self.finish(outcome),

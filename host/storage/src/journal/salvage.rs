@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::Error;
 use super::files::{self, Lines, Name};
 use super::line::{self, Entry, Saved};
 use super::recover;
+use super::{Error, Record, Records};
 use crate::fs::{self, File};
-use crate::make_private_dir;
+use crate::{make_private_dir, owner};
 
 /// What could be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,12 @@ pub fn check(dir: &Path) -> Result<usize, Error> {
     }
 }
 
+/// The live records of a kind, read without changing anything.
+pub fn records(dir: &Path, kind: &str) -> Result<Vec<Record>, Error> {
+    let found = recover::read(dir)?;
+    Records::new(dir, found.live.of_kind(kind, 0)).collect()
+}
+
 /// Makes a new journal in `dir` of what is whole in the one there, which becomes `aside`. Whoever calls holds the lock of the state directory.
 pub fn salvage(dir: &Path, aside: &Path) -> Result<Salvaged, Error> {
     let listing = files::list(dir)?;
@@ -48,10 +54,21 @@ pub fn salvage(dir: &Path, aside: &Path) -> Result<Salvaged, Error> {
     }
     let (records, lost) = (kept.records.len(), kept.lost);
     kept.write(&fresh, number)?;
+    give(&fresh, dir)?;
     change_places(&fresh, dir).map_err(|source| Error::io("put in place", &fresh, source))?;
     fs::rename(&fresh, aside).map_err(|source| Error::io("set aside", &fresh, source))?;
     files::sync_dir(recover::parent(dir))?;
     Ok(Salvaged { records, lost, aside: aside.to_owned() })
+}
+
+/// The new one belongs to whom the old one belongs to, also if root mends it.
+fn give(fresh: &Path, old: &Path) -> Result<(), Error> {
+    if cfg!(feature = "simulation") {
+        return Ok(());
+    }
+    let files = files::list(fresh)?.every_path(fresh);
+    let mut all = std::iter::once(fresh.to_owned()).chain(files);
+    all.try_for_each(|path| owner::give(&path, old).map_err(|source| Error::io("give away", &path, source)))
 }
 
 /// In one step: at no moment is there no journal, which an open would take for a new one.

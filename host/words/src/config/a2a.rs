@@ -27,6 +27,9 @@ pub struct A2a {
     /// How long finished jobs are kept.
     #[schemars(range(min = 1, max = 365))]
     pub keep_days: u32,
+    /// How many finished jobs are kept at most; the oldest go first.
+    #[schemars(range(min = 100, max = 100_000_000))]
+    pub keep_jobs: usize,
     pub chain: ChainLimits,
     pub spawn: Spawn,
 }
@@ -74,6 +77,7 @@ impl Default for A2a {
             backoff_ms: 2_000,
             stale_minutes: 60,
             keep_days: 7,
+            keep_jobs: 100_000,
             chain: ChainLimits::default(),
             spawn: Spawn::default(),
         }
@@ -92,7 +96,7 @@ impl Default for Spawn {
     }
 }
 
-/// How sessions of agents exchange messages, and how long those stay that agents begin.
+/// How sessions of agents exchange messages, and how long sessions stay that nobody uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Session {
@@ -100,11 +104,17 @@ pub struct Session {
     /// After how many idle days the session of a sub-agent, or of one of several conversations between agents, is archived; 0 is never.
     #[schemars(range(max = 36_500))]
     pub subagent_keep_days: u32,
+    /// After how many idle days the session of a thread in a channel, or of a user of `/v1`, is archived; 0 is never.
+    #[schemars(range(max = 36_500))]
+    pub thread_keep_days: u32,
+    /// For how many days what is archived is kept; 0 is for ever.
+    #[schemars(range(max = 36_500))]
+    pub archive_keep_days: u32,
 }
 
 impl Default for Session {
     fn default() -> Self {
-        Self { agent_to_agent: Exchange::default(), subagent_keep_days: 30 }
+        Self { agent_to_agent: Exchange::default(), subagent_keep_days: 30, thread_keep_days: 30, archive_keep_days: 0 }
     }
 }
 

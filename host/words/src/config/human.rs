@@ -14,6 +14,9 @@ pub struct Human {
     /// How long answered questions are kept.
     #[schemars(range(min = 1, max = 3_650))]
     pub keep_days: u32,
+    /// How many of those are kept at most; the oldest go first.
+    #[schemars(range(min = 100, max = 10_000_000))]
+    pub keep_questions: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +31,6 @@ pub enum OnDeadline {
 
 impl Default for Human {
     fn default() -> Self {
-        Self { deadline_minutes: 0, on_deadline: OnDeadline::default(), keep_days: 30 }
+        Self { deadline_minutes: 0, on_deadline: OnDeadline::default(), keep_days: 30, keep_questions: 10_000 }
     }
 }

@@ -130,11 +130,21 @@ pub struct Runs {
     /// How long results are kept for those who ask again.
     #[schemars(range(min = 1, max = 365))]
     pub keep_days: u32,
+    /// How many results of runs, and of calls of tools, are kept at most; the oldest go first.
+    #[schemars(range(min = 100, max = 100_000_000))]
+    pub keep_results: usize,
 }
 
 impl Default for Runs {
     fn default() -> Self {
-        Self { concurrency: 128, queue: 100, message_bytes: 256 * 1024, limits: RunLimits::default(), keep_days: 7 }
+        Self {
+            concurrency: 128,
+            queue: 100,
+            message_bytes: 256 * 1024,
+            limits: RunLimits::default(),
+            keep_days: 7,
+            keep_results: 200_000,
+        }
     }
 }
 
