@@ -383,8 +383,10 @@ fn in_korean(site: &Site<'_>) {
                 "document.querySelector('h1')?.innerText.startsWith('{word}') && document.documentElement.lang === 'ko'"
             ),
         );
-        let bytes =
-            tab.eval(&format!("fetch({}).then((answer) => answer.bytes()).then((bytes) => bytes.length)", json!(path)));
+        let bytes = tab.eval(&format!(
+            "fetch({}).then((answer) => answer.arrayBuffer()).then((bytes) => bytes.byteLength)",
+            json!(path)
+        ));
         assert!(bytes.as_u64().is_some_and(|bytes| bytes < 150_000), "{path}: {bytes}");
     }
 }
