@@ -107,7 +107,8 @@ fn a_full_queue_refuses_by_name_and_who_was_let_in_is_answered_also_when_it_ends
 fn what_is_copied_of_a_hold_has_nothing_that_was_committed_after_it() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let committer = Committer::start(open(root.path()), 10, |_| {}).expect("a thread");
-    let last = (0..3).map(|nth| committer.commit(put("job", &nth.to_string(), "1")).expect("committed")).last();
+    let commit = |id: usize| committer.commit(put("job", &id.to_string(), "1")).expect("committed");
+    let before: Vec<u64> = (0..3).map(commit).collect();
     let (noted, notes) = channel();
     let path = root.path().join("journal/state.00000001.ndjson");
     let looks = path.clone();
@@ -126,7 +127,7 @@ fn what_is_copied_of_a_hold_has_nothing_that_was_committed_after_it() {
     std::fs::create_dir(restored.path().join("journal")).expect("made");
     std::fs::write(restored.path().join("journal/state.00000001.ndjson"), copy).expect("written");
     let journal = open(restored.path());
-    assert_eq!((Some(journal.seq()), journal.len()), (last, 3), "all of before, and nothing of after");
+    assert_eq!((before.last(), journal.len()), (Some(&journal.seq()), 3), "all of before, and nothing of after");
     drop(committer);
     assert_eq!(open(root.path()).len(), 4);
 }
