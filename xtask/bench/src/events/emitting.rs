@@ -86,7 +86,12 @@ fn open() -> Result<(tempfile::TempDir, Bus)> {
         &dir,
         Clock::system(),
         Metrics::default(),
-        bus::Keeping { group: Duration::from_millis(5), segment_bytes: bus::SEGMENT_BYTES, keep: Duration::MAX },
+        bus::Keeping {
+            group: Duration::from_millis(5),
+            segment_bytes: bus::SEGMENT_BYTES,
+            keep: Duration::MAX,
+            bytes_max: u64::MAX,
+        },
     )?;
     Ok((temp, bus))
 }
