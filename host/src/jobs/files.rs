@@ -252,7 +252,7 @@ mod tests {
             let job = create(New { job_id: id.into(), ..New::default() }, &Rules::default(), 1).job;
             write(&dir, &job).expect("written");
         }
-        remove(&dir, ["old", "unknown"].into_iter());
+        ["old", "unknown"].into_iter().for_each(|id| remove(&dir, id, None));
         assert!(!dir.join("job-old.json").exists() && dir.join("job-other.json").exists());
     }
 
@@ -290,7 +290,7 @@ mod tests {
         assert!(!dir.join("job-j.json").exists());
         assert!(dir.join("done/1970-01-04/job-j.json").exists());
         fs::write(dir.join("done/1970-01-04/job-k.json"), "{}").expect("written");
-        remove(&dir, "k", 86_400_000 * 3);
+        remove(&dir, "k", Some(86_400_000 * 3));
         assert!(!dir.join("done/1970-01-04/job-k.json").exists() && dir.join("done/1970-01-04/job-j.json").exists());
         assert_eq!(sweep(&dir, Timestamp(86_400_000 * 3)), 0);
         assert_eq!(sweep(&dir, Timestamp(86_400_000 * 4)), 1);
