@@ -220,7 +220,7 @@ fn a_task(hub: &Hub<'_>, tab: &Tab<'_>) {
     hub.live(tab);
     // In one go: a page that has just become live is fetched once more, and would mend itself between two.
     tab.eval("(() => { const form = document.querySelector('form.actions'); form.querySelector('input[name=seen]').value = 'in_progress'; form.querySelector('button[value=resume]').click(); })()");
-    hub.shows(tab, "was in_progress when you looked");
+    hub.shows(tab, "has changed since you looked");
     hub.until(
         tab,
         "the page knows better",

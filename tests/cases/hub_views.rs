@@ -227,5 +227,5 @@ fn a_message_while_several_questions_are_open_is_answered_with_their_list() {
         "{told}"
     );
     let page = person.sees("/chat?agent=ruda");
-    assert!(page.contains("열린 질문이 여럿") && page.contains("/questions#q-"), "{page}");
+    assert!(page.contains("열린 질문이 여럿") && page.contains("/questions?first=") && page.contains("#q-"), "{page}");
 }

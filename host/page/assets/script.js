@@ -345,8 +345,10 @@
   };
   const refocus = () => {
     if (!focused || Date.now() > focused.until) { focused = null; return; }
-    if (document.activeElement && document.activeElement !== body) { focused = null; return; }
-    if (focused.one.isConnected && focused.one.checkVisibility()) { focused.one.focus(); return; }
+    const now = document.activeElement;
+    if (now && now !== body && now !== focused.one) { focused = null; return; }
+    // A button may stand for something else by now.
+    if (focused.one.isConnected && focused.one.checkVisibility() && focused.one.value === focused.value) { focused.one.focus(); return; }
     const row = focused.row && all("[data-key]").find((one) => one.dataset.key === focused.row);
     const within = row ? all("button, a, input, summary", row) : [];
     const next = (focused.id && by(focused.id)) || within.find((one) => one.value && one.value === focused.value) || within[Math.min(focused.nth, within.length - 1)]

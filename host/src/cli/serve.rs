@@ -25,6 +25,9 @@ use crate::run::{Encryption, RunFile};
 use crate::settings::{self, Adopted};
 use crate::supervisor::Supervisor;
 
+/// Threads that may wait for disks at once. They are used in turn, so that those which were needed once stay, each with memory of its own.
+const WAITING_THREADS_MAX: usize = 48;
+
 #[derive(Args)]
 pub(super) struct Serve {
     #[command(flatten)]
@@ -44,7 +47,8 @@ impl Serve {
         if let Some(adopted) = adopted.as_ref().filter(|_| !output.json) {
             output.show(&json!(adopted), || adoption(adopted));
         }
-        let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.enable_all().max_blocking_threads(WAITING_THREADS_MAX).build().context("cannot start")?;
         let supervisor = Supervisor::of_environment();
         let served = runtime.block_on(self.serve(dir, output, level, adopted, supervisor.clone()));
         if let Err(error) = &served {
