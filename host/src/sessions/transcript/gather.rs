@@ -92,7 +92,7 @@ mod tests {
             names.iter().flat_map(|name| (0..3).map(move |nth| (format!("id-{name}"), nth))).collect()
         };
         let (a, b, c) = (source("a"), source("b"), source("c"));
-        gather(&target, &[a.clone()], SystemTime::UNIX_EPOCH, |_| true).expect("gathered");
+        gather(&target, &[a], SystemTime::UNIX_EPOCH, |_| true).expect("gathered");
         assert_eq!(there(), all(&["a"]));
         // What comes after the first was cut off before anybody relied on it.
         let is_left = |row: &Value| row["__openclaw"]["sessionId"] != "id-a";
