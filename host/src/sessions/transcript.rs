@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::clock::Timestamp;
 pub(super) use disk::Ended;
 use disk::{Batch, Disk, Report};
 pub(super) use gather::{Source, gather};

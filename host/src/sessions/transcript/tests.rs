@@ -1,6 +1,7 @@
 //! Transcripts that are cut off, cannot be written, or are written again.
 
 use super::*;
+use crate::clock::Timestamp;
 
 #[test]
 fn a_page_from_behind_is_the_same_wherever_chunks_end() {
