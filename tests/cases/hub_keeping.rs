@@ -279,7 +279,7 @@ fn rules_configurations_and_files_are_tried_before_they_serve() {
         found.map(|one| one["plugin"].clone()).filter(|plugin| plugin.is_object())
     };
     let before = host.eventually("the classifier serves", serving);
-    let rules = r#"{ rules: [{ category: "infra_ops", weight: 4, keywords: ["submarine"] }] } // not saved"#;
+    let rules = r#"{ rules: [{ category: "infra_ops", weight: 10, keywords: ["submarine"] }] } // not saved"#;
     let text = "we need a submarine";
     let tried = |what: &str, typed: (&str, &str), more: &[(&str, &str)]| {
         let fields = [&[("try", what), typed, ("text", text)][..], more].concat();

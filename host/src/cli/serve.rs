@@ -25,8 +25,10 @@ use crate::run::{Encryption, RunFile};
 use crate::settings::{self, Adopted};
 use crate::supervisor::Supervisor;
 
-/// Threads that may wait for disks at once. They are used in turn, so that those which were needed once stay, each with memory of its own.
-const WAITING_THREADS_MAX: usize = 48;
+/// Threads that may wait for disks at once, at least. They are used in turn, so that those which were needed once stay, each with memory of
+/// its own: a burst of a moment must not leave hundreds behind.
+const WAITING_THREADS_MIN: usize = 16;
+const WAITING_THREADS_A_CORE: usize = 4;
 
 #[derive(Args)]
 pub(super) struct Serve {
@@ -47,8 +49,10 @@ impl Serve {
         if let Some(adopted) = adopted.as_ref().filter(|_| !output.json) {
             output.show(&json!(adopted), || adoption(adopted));
         }
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+        let waiting = (cores * WAITING_THREADS_A_CORE).max(WAITING_THREADS_MIN);
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        let runtime = runtime.enable_all().max_blocking_threads(WAITING_THREADS_MAX).build().context("cannot start")?;
+        let runtime = runtime.enable_all().max_blocking_threads(waiting).build().context("cannot start")?;
         let supervisor = Supervisor::of_environment();
         let served = runtime.block_on(self.serve(dir, output, level, adopted, supervisor.clone()));
         if let Err(error) = &served {
