@@ -215,8 +215,11 @@ pub(super) fn list(root: &OwnedFd, args: ListFiles) -> Result<Map<String, Value>
     Ok(data(json!({ "success": true, "entries": entries, "more": more })))
 }
 
+/// What lies in a folder: its name, and what it is.
+type Entry = (String, &'static str);
+
 /// The first entries of a folder by their names, each with its kind, and whether there are more.
-pub(super) fn listed(root: &OwnedFd, path: &str, most: usize) -> Result<(Vec<(String, &'static str)>, bool), Error> {
+pub(super) fn listed(root: &OwnedFd, path: &str, most: usize) -> Result<(Vec<Entry>, bool), Error> {
     let path = if path.is_empty() { "." } else { path };
     let dir = open(root, path, OFlags::DIRECTORY | OFlags::RDONLY)?;
     let io = |cause| failed(path, cause);
