@@ -5,6 +5,7 @@
 
 mod actor;
 mod commit;
+mod expected;
 mod expiry;
 mod grants;
 mod perform;
@@ -23,7 +24,7 @@ mod take;
 mod unasked;
 mod unpack;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -136,6 +137,8 @@ struct Kept {
     outbox: HashMap<String, Outbox>,
     /// Where the replies of runs go.
     replies: HashMap<String, Reply>,
+    /// Of those, the runs whose messages are on their way to their sessions.
+    coming: HashSet<String>,
     /// Messages that show questions to people.
     shown: HashMap<String, shown::Shown>,
     /// Where programs talk.

@@ -30,7 +30,7 @@ use std::time::Duration;
 use chela_storage::Catalogue;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -53,6 +53,8 @@ pub use query::{
 
 /// Commands that may wait for the thread.
 const COMMANDS_MAX: usize = 64;
+/// Questions that are looked up at once, each on a thread and a connection of its own; further ones wait without either.
+const ASKED_AT_ONCE: usize = 8;
 
 /// What the room is built from.
 pub struct Options {
@@ -85,6 +87,7 @@ struct Shared {
     /// The file of the index.
     path: PathBuf,
     readers: Arc<Readers>,
+    asking: Arc<Semaphore>,
     live: Arc<Live>,
     standing: Mutex<Standing>,
 }
@@ -140,6 +143,7 @@ pub fn start(
         logs,
         path: index,
         readers,
+        asking: Arc::new(Semaphore::new(ASKED_AT_ONCE)),
         live: Arc::new(Live::new()),
         standing: Mutex::new(Standing {
             progress: Progress::Indexing { percent: 0 },
@@ -241,7 +245,13 @@ impl Handle {
 
     /// Everything after `since`, or from now on.
     pub fn follow(&self, since: Option<i64>) -> Followed {
-        Followed { handle: self.clone(), place: self.0.shared.live.follow(since) }
+        // While the log is being read its end is not where the reading is: nobody who asks for what is new is told all that was.
+        let now = || match self.standing().progress {
+            Progress::Indexing { .. } => self.0.shared.readers.lines.end().ok(),
+            Progress::Ready => None,
+        };
+        let place = self.0.shared.live.follow(since.or_else(now));
+        Followed { handle: self.clone(), place, reading: None }
     }
 
     /// Ends the thread; what it has read is in the index.
@@ -261,7 +271,13 @@ impl Handle {
             return Err(QueryError::Indexing { percent });
         }
         let (readers, now) = (self.0.shared.readers.clone(), self.0.clock.now().0);
-        tokio::task::spawn_blocking(move || query(&readers, now)).await.unwrap_or(Err(QueryError::Stopping))
+        let asking = self.0.shared.asking.clone().acquire_owned().await.map_err(|_| QueryError::Stopping)?;
+        let looked = tokio::task::spawn_blocking(move || {
+            let found = query(&readers, now);
+            drop(asking);
+            found
+        });
+        looked.await.unwrap_or(Err(QueryError::Stopping))
     }
 
     fn standing(&self) -> Standing {
@@ -284,19 +300,35 @@ impl Owner {
 pub struct Followed {
     handle: Handle,
     place: Place,
+    /// What is being read of the log after this place. Who stops waiting finds it the next time: one who is called away again and again would
+    /// have it read again and again.
+    reading: Option<tokio::task::JoinHandle<Result<Page, QueryError>>>,
+}
+
+/// What a follower hears who wants to know that something happened, not all of it.
+pub enum News {
+    Told(Vec<Arc<Told>>),
+    /// More than is at hand.
+    Much,
 }
 
 impl Followed {
+    /// The next events that are at hand, at most `max`; whoever is further behind goes on from now. None once nothing more will come.
+    pub async fn news(&mut self, max: usize) -> Option<News> {
+        Some(self.place.news(max).await?.map_or(News::Much, News::Told))
+    }
+
     /// The next events, at most `max`; none once nothing more will come.
     pub async fn next(&mut self, max: usize) -> Result<Option<Vec<Arc<Told>>>, QueryError> {
         loop {
             match self.place.next(max).await {
                 None => return Ok(None),
-                Some(After::AtHand(events)) => return Ok(Some(events)),
+                Some(After::AtHand(events)) => {
+                    self.reading = None;
+                    return Ok(Some(events));
+                }
                 Some(After::InTheLog) => {
-                    let since = Some(Since::Seq(self.place.seq));
-                    let page = self.handle.events(EventsQuery { since, limit: max, ..EventsQuery::default() }).await;
-                    let page = match page {
+                    let page = match self.read(max).await {
                         // Until then there is nothing to be told.
                         Err(QueryError::Indexing { .. }) => {
                             tokio::time::sleep(Duration::from_millis(200)).await;
@@ -322,6 +354,18 @@ impl Followed {
                 }
             }
         }
+    }
+
+    async fn read(&mut self, max: usize) -> Result<Page, QueryError> {
+        let reading = self.reading.get_or_insert_with(|| {
+            let (handle, since) = (self.handle.clone(), Some(Since::Seq(self.place.seq)));
+            tokio::spawn(async move {
+                handle.events(EventsQuery { since, limit: max, ..EventsQuery::default() }).await
+            })
+        });
+        let page = reading.await.unwrap_or(Err(QueryError::Stopping));
+        self.reading = None;
+        page
     }
 
     /// The place after which everything is still to come.

@@ -115,6 +115,19 @@ fn a_follower_goes_on_where_it_was_also_after_a_restart() {
 }
 
 #[test]
+fn who_follows_from_now_on_is_told_nothing_old_though_the_log_is_still_being_read() {
+    let host = TestHost::start();
+    (1..=5_000).for_each(|n| emit(&host, n));
+    let dir = host.stop();
+    std::fs::remove_dir_all(dir.state.index()).expect("removed");
+    let host = TestHost::start_in(dir).unwrap_or_else(|(error, _)| panic!("it starts again: {error}"));
+    let mut socket = host.block_on(follow(&host, ""));
+    emit(&host, 5_001);
+    let told = host.block_on(next_of(&mut socket, "task.updated"));
+    assert_eq!(told["data"]["data"]["n"], 5_001);
+}
+
+#[test]
 fn many_follow_and_none_misses_an_event_while_those_who_do_not_read_are_let_go_with_a_reason() {
     const EVENTS: u64 = 4_000;
     let host = TestHost::start();

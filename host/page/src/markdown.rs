@@ -193,7 +193,8 @@ pub(crate) fn named(line: &str, name_of: &dyn Fn(&str) -> String) -> String {
     replaced(line, name_of)
 }
 
-/// Mentions of Discord as names: `<@123>`, `<@!123>` of people, `<@&123>` of roles. A channel, `<#123>`, is none of those; it keeps its number.
+/// Mentions as networks write them become names: `<@123>`, `<@!123>`, `<@U0AB>` of people, `<@&123>` of roles. A channel, `<#123>`, is none of those;
+/// it keeps its number.
 fn replaced(text: &str, name_of: &dyn Fn(&str) -> String) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -223,8 +224,13 @@ fn mention(text: &str) -> Option<(char, &str, usize)> {
         b'#' => ('#', &inner[1..]),
         _ => return None,
     };
-    let digits = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then_some((mark, id, inner.len() + 2))
+    is_number_of_a_network(id).then_some((mark, id, inner.len() + 2))
+}
+
+/// Digits, or digits and capital letters: what a network gives out, and nobody is called.
+fn is_number_of_a_network(id: &str) -> bool {
+    let written = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_uppercase();
+    id.bytes().any(|byte| byte.is_ascii_digit()) && id.bytes().all(written)
 }
 
 #[cfg(test)]
@@ -279,6 +285,7 @@ mod tests {
         check("<@42> and <@!7> in <#9>", "<p>@Eden and @member in #9</p>");
         check("**<@42>** `<@42>`", "<p><strong>@Eden</strong> <code>&lt;@42&gt;</code></p>");
         check("```\n<@42>\n```", "<pre tabindex=\"0\"><code>&lt;@42&gt;\n</code></pre>");
+        check("<@U02AB> <@EDEN>", "<p>@member &lt;@EDEN&gt;</p>");
         check("<@x> <@> 1 < 2", "<p>&lt;@x&gt; &lt;@&gt; 1 &lt; 2</p>");
     }
 

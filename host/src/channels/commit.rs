@@ -47,26 +47,25 @@ impl Actor {
             Ok(transaction)
         };
         let refused = |error: journal::Error| Failure::Invalid { said: format!("it cannot be kept: {error}") };
+        let expected = self.shared.expect(heard.iter().map(|heard| heard.reply.clone()));
         loop {
             let mut transaction = records().map_err(refused)?;
             for heard in &heard {
                 store::put_reply(&mut transaction, &heard.reply).map_err(refused)?;
             }
             let asked: Vec<Asked> = heard.iter().map(|heard| heard.asked.clone()).collect();
-            // Before the message is on record: its run may end before this goes on.
-            self.shared.expect(&heard);
             match self.shared.options.sessions.accept_with(&asked, transaction).await {
                 Ok(_) => break,
                 Err(sessions::Error::Journal(error @ journal::Error::Refused { .. })) => {
-                    self.shared.expect_no_more(&heard);
+                    expected.no_more();
                     return Err(refused(error));
                 }
                 Err(sessions::Error::Stopping) => {
-                    self.shared.expect_no_more(&heard);
+                    expected.no_more();
                     return Err(Failure::Stopping);
                 }
                 Err(error) if error.is_callers() && !heard.is_empty() => {
-                    self.shared.expect_no_more(&heard);
+                    expected.no_more();
                     one_by_one(&self.shared, std::mem::take(&mut heard)).await;
                 }
                 Err(error) => {
@@ -188,17 +187,6 @@ impl Shared {
         }
         self.look_at_shown.notify_one();
     }
-
-    /// The replies of these runs go back to where they were asked for.
-    fn expect(&self, heard: &[Heard]) {
-        let mut state = self.state();
-        state.replies.extend(heard.iter().map(|heard| (heard.reply.run.clone(), heard.reply.clone())));
-    }
-
-    fn expect_no_more(&self, heard: &[Heard]) {
-        let mut state = self.state();
-        heard.iter().for_each(|heard| drop(state.replies.remove(&heard.reply.run)));
-    }
 }
 
 pub(super) fn reply_of(channel: &str, inbound: &Inbound, routed: &Routed) -> Reply {
@@ -228,16 +216,15 @@ pub(super) fn asked_of(channel: &str, inbound: &Inbound, routed: Routed) -> Aske
 /// Where one of several cannot be taken, the others are; whoever wrote it is told.
 async fn one_by_one(shared: &Shared, heard: Vec<Heard>) {
     for heard in heard {
-        let one = std::slice::from_ref(&heard);
         let mut transaction = Transaction::default();
         let put = store::put_reply(&mut transaction, &heard.reply).map_err(sessions::Error::from);
-        shared.expect(one);
+        let expected = shared.expect([heard.reply.clone()]);
         let accepted = match put {
             Ok(()) => shared.options.sessions.accept_with(std::slice::from_ref(&heard.asked), transaction).await,
             Err(error) => Err(error),
         };
         let Err(error) = accepted else { continue };
-        shared.expect_no_more(one);
+        expected.no_more();
         let said = error.to_string();
         let Reply { channel, target, reply_to, run, .. } = heard.reply;
         shared.count(&channel, "refused");

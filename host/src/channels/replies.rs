@@ -180,11 +180,11 @@ async fn look_at_all(shared: &Shared) -> bool {
     let (mut over, mut waits) = (Vec::new(), false);
     for run in runs {
         // Asked first: what is to come may have come by the time that its run is looked for.
-        let is_to_come = unasked::is_to_come(shared, &run);
+        let is_to_come = unasked::is_to_come(shared, &run) || shared.is_coming(&run);
         match shared.options.sessions.progress(&run).await {
             Ok(Some(Progress::Ended(ended))) => over.push((run, ended)),
             Ok(Some(_)) => {}
-            // An answer that is on its way to whoever asked has no run yet.
+            // A message or an answer that is on its way to its session has no run yet.
             Ok(None) if is_to_come => waits = true,
             // Its result is not kept any more.
             Ok(None) => give_up(shared, &run).await,

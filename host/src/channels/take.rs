@@ -169,7 +169,7 @@ async fn answer(shared: &Shared, taken: &Taken, routed: Routed, named: Option<&S
     let mut transaction = Transaction::default();
     store::put_reply(&mut transaction, &reply)?;
     shared.options.journal.commit_async(transaction).await?;
-    shared.state().replies.insert(reply.run.clone(), reply.clone());
+    let _expected = shared.expect([reply.clone()]);
     if let Some(id) = id {
         let chat = Chat { key: asked.key.clone(), session_key: session.clone() };
         let given = Given { text, by: taken.message.sender_name.clone(), via: "channel", chat: Some(chat) };

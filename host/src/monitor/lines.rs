@@ -34,6 +34,15 @@ impl Lines {
         Ok(bytes)
     }
 
+    /// The place after which comes what is not in the log yet.
+    pub(super) fn end(&self) -> io::Result<i64> {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(last) = files.catalogue.segments()?.last().cloned() else { return Ok(0) };
+        let bytes = std::fs::metadata(&last.path)?.len();
+        let end = (i64::from(last.number) << 32) + i64::try_from(bytes).map_err(io::Error::other)?;
+        Ok((end - 1).max(0))
+    }
+
     /// Once the log was read anew, what a number stood for may have changed.
     pub(super) fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).open.clear();

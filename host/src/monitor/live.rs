@@ -35,6 +35,8 @@ impl Told {
 pub(super) struct Live {
     ring: Mutex<Ring>,
     head: watch::Sender<i64>,
+    /// How often the log was read to its end from its beginning, or from where the life before left off.
+    caught_up: watch::Sender<u64>,
     followers: AtomicUsize,
 }
 
@@ -47,7 +49,8 @@ struct Ring {
 
 impl Live {
     pub(super) fn new() -> Self {
-        Self { ring: Mutex::default(), head: watch::Sender::new(0), followers: AtomicUsize::new(0) }
+        let (head, caught_up) = (watch::Sender::new(0), watch::Sender::new(0));
+        Self { ring: Mutex::default(), head, caught_up, followers: AtomicUsize::new(0) }
     }
 
     /// Whether anybody would hear of events.
@@ -81,12 +84,17 @@ impl Live {
         ring.after = i64::MAX;
     }
 
+    /// The log was read to its end: questions about it are answered from now on.
+    pub(super) fn caught_up(&self) {
+        self.caught_up.send_modify(|times| *times += 1);
+    }
+
     /// A new follower from `since`, or from now on.
     pub(super) fn follow(self: &Arc<Self>, since: Option<i64>) -> Place {
         self.followers.fetch_add(1, Ordering::Relaxed);
         let head = self.head.subscribe();
         let seq = since.unwrap_or_else(|| *head.borrow());
-        Place { live: self.clone(), head, seq }
+        Place { live: self.clone(), head, caught_up: self.caught_up.subscribe(), seq }
     }
 
     /// What comes after `seq`, if it is all at hand.
@@ -108,6 +116,7 @@ impl Live {
 pub(super) struct Place {
     live: Arc<Live>,
     head: watch::Receiver<i64>,
+    caught_up: watch::Receiver<u64>,
     pub(super) seq: i64,
 }
 
@@ -137,6 +146,26 @@ impl Place {
         }
     }
 
+    /// As `next`, for one who goes on from the newest instead of reading the log. It is told that there is much once the log was caught up with.
+    pub(super) async fn news(&mut self, max: usize) -> Option<Option<Vec<Arc<Told>>>> {
+        let mut caught_up = self.caught_up.clone();
+        let after = tokio::select! {
+            after = self.next(max) => after?,
+            changed = caught_up.changed() => {
+                changed.ok()?;
+                self.caught_up = caught_up;
+                After::InTheLog
+            }
+        };
+        Some(match after {
+            After::AtHand(events) => Some(events),
+            After::InTheLog => {
+                self.seq = *self.head.borrow();
+                None
+            }
+        })
+    }
+
     /// How many events at hand lie between this place and the newest.
     pub(super) fn behind(&self) -> usize {
         let ring = self.live.lock();
@@ -147,5 +176,44 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.live.followers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(seqs: std::ops::RangeInclusive<i64>) -> Vec<Told> {
+        seqs.map(|seq| Told::new(seq, json!({ "seq": seq }))).collect()
+    }
+
+    async fn news(place: &mut Place) -> Option<Vec<i64>> {
+        let news = tokio::time::timeout(std::time::Duration::from_secs(5), place.news(10)).await;
+        let news = news.expect("there is news").expect("the log is followed");
+        news.map(|told| told.iter().map(|told| told.seq).collect())
+    }
+
+    #[tokio::test]
+    async fn who_wants_news_alone_is_told_that_there_is_much_and_goes_on_from_the_newest() {
+        let live = Arc::new(Live::new());
+        live.advance(100, Vec::new());
+        let mut place = live.follow(Some(5));
+        assert_eq!(news(&mut place).await, None);
+        live.advance(102, told(101..=102));
+        assert_eq!(news(&mut place).await, Some(vec![101, 102]));
+    }
+
+    #[tokio::test]
+    async fn a_log_that_was_read_to_its_end_is_news_though_nothing_was_added() {
+        let live = Arc::new(Live::new());
+        live.restart();
+        let mut place = live.follow(Some(500));
+        live.advance(480, Vec::new());
+        live.caught_up();
+        assert_eq!(news(&mut place).await, None);
+        live.advance(600, told(600..=600));
+        assert_eq!(news(&mut place).await, Some(vec![600]));
     }
 }

@@ -215,6 +215,7 @@ impl Service {
         if !open.caught_up {
             open.caught_up = true;
             self.shared.set_progress(Progress::Ready);
+            self.shared.live.caught_up();
         }
         match self.classify(open, overrides)? {
             Step::Idle => match self.renew(open, overrides)? {

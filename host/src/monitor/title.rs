@@ -34,7 +34,7 @@ fn is_raw_id(text: &str) -> bool {
     text.strip_prefix("task_").or_else(|| text.strip_prefix("ws_")).is_some_and(id)
 }
 
-/// One line of at most so many characters, without mentions of Discord such as `<@123>` and tags that skip a step.
+/// One line of at most so many characters, without mentions as networks write them, such as `<@123>` and `<@U0AB>`, and tags that skip a step.
 fn one_line(text: &str, chars: usize) -> String {
     let text = without_marks(text);
     let mut line = String::new();
@@ -68,13 +68,19 @@ fn without_marks(text: &str) -> String {
         let Some(end) = rest[at..].find('>') else { break };
         kept.push_str(&rest[..at]);
         let inside = rest[at + 2..at + end].trim_start_matches(['!', '&']);
-        if inside.is_empty() || !inside.bytes().all(|byte| byte.is_ascii_digit()) {
+        if !is_number_of_a_network(inside) {
             kept.push_str(&rest[at..=at + end]);
         }
         rest = &rest[at + end + 1..];
     }
     kept.push_str(rest);
     TAGS.iter().fold(kept, |text, tag| text.replace(tag, ""))
+}
+
+/// Digits, or digits and capital letters: what a network gives out, and nobody is called.
+fn is_number_of_a_network(id: &str) -> bool {
+    let written = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_uppercase();
+    id.bytes().any(|byte| byte.is_ascii_digit()) && id.bytes().all(written)
 }
 
 #[cfg(test)]
@@ -89,7 +95,7 @@ mod tests {
         check("task_ force one", Some("task_ force one"));
         check("ws_0192-af", None);
         check("  \n ", None);
-        check("<@123456> 안녕 <@!99> <@eden>", Some("안녕 <@eden>"));
+        check("<@123456> 안녕 <@!99> <@U02AB> <@eden> <@EDEN>", Some("안녕 <@eden> <@EDEN>"));
         check("two\nlines\t here", Some("two lines here"));
     }
 

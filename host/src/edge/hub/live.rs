@@ -20,6 +20,7 @@ use crate::edge::follow::stopping;
 use crate::edge::{Context, Refusal, upgrade};
 use crate::feed::Heard;
 use crate::hub::{Stale, of_event, of_feed};
+use crate::monitor::News;
 
 /// Between two tellings.
 const ROUND: Duration = Duration::from_millis(50);
@@ -76,10 +77,10 @@ async fn tell(socket: &mut Socket, context: &Context, headers: &HeaderMap) -> Op
                 None | Some(Err(_) | Ok(Message::Close(_))) => return None,
                 Some(Ok(_)) => {}
             },
-            told = followed.next(EVENTS) => match told {
-                Ok(Some(events)) => events.iter().for_each(|told| of_event(&told.event, &mut stale)),
-                Ok(None) => return Some((CloseCode::Restart, "the gateway stops")),
-                Err(_) => return Some((CloseCode::Error, "the log cannot be followed")),
+            told = followed.news(EVENTS) => match told {
+                Some(News::Told(events)) => events.iter().for_each(|told| of_event(&told.event, &mut stale)),
+                Some(News::Much) => stale.all = true,
+                None => return Some((CloseCode::Restart, "the gateway stops")),
             },
             Ok(()) = lists.changed() => stale.lists(),
             task = dialogues.recv() => match task {
