@@ -32,6 +32,7 @@ use std::time::Duration;
 use chela_channel::{DELIVERIES_MAX, Outbound, Standing, State, WebhookRequest, is_target};
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -178,6 +179,8 @@ impl Outbox {
 #[derive(Clone)]
 struct Running {
     asks: mpsc::Sender<Ask>,
+    /// Told when a message on record found no room there.
+    overfull: Arc<Notify>,
     version: u64,
 }
 
@@ -252,7 +255,8 @@ pub fn start(options: Options, found: Found, stop: CancellationToken) -> (Handle
     }
     // What is taken up again says by itself where its reply goes.
     let again: Vec<String> = found.inbox.iter().map(store::Taken::key).collect();
-    let replies = found.replies.into_iter().filter(|reply| !again.contains(&reply.run));
+    let is_begun = |run: &str| options.sessions.session_of_run(run).is_some();
+    let replies = found.replies.into_iter().filter(|reply| is_begun(&reply.run) || !again.contains(&reply.run));
     kept.shown = found.shown.into_iter().map(|shown| (shown.id.clone(), shown)).collect();
     kept.replies = replies.map(|reply| (reply.run.clone(), reply)).collect();
     let handovers = options.plugins.handovers();
@@ -340,8 +344,10 @@ impl Shared {
                 state.running.get(&posted.channel).cloned()
             };
             if let Some(running) = running {
-                // One that just ended finds it on record.
-                let _ = running.asks.send(Ask::Deliver(posted)).await;
+                // Nobody waits for an adapter, least of all its own task. One that just ended finds it on record.
+                if let Err(TrySendError::Full(_)) = running.asks.try_send(Ask::Deliver(posted)) {
+                    running.overfull.notify_one();
+                }
             }
         }
         Ok(())

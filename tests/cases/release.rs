@@ -94,6 +94,26 @@ fn a_release_has_all_that_an_operator_needs_and_each_part_works() {
 }
 
 #[test]
+fn what_the_documentation_of_a_release_links_to_is_in_it() {
+    let folder = named(&RELEASE, "chela-", "-linux");
+    let plugins = fs::read_dir(folder.join("plugins")).expect("readable").map(|entry| entry.expect("an entry").path());
+    let guides = plugins.map(|plugin| plugin.join("README.md"));
+    let docs = fs::read_dir(folder.join("docs")).expect("readable").map(|entry| entry.expect("an entry").path());
+    let docs = docs.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
+    let mut missing = Vec::new();
+    for page in guides.chain(docs).chain([folder.join("README.md"), folder.join("SECURITY.md")]) {
+        let text = fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next()) {
+            let is_file = !link.is_empty() && !link.contains("://");
+            if is_file && !page.parent().expect("a directory").join(link).exists() {
+                missing.push(format!("{} -> {link}", page.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
 fn the_containerfile_is_whole_and_names_what_the_release_has() {
     let folder = named(&RELEASE, "chela-", "-linux");
     let text = fs::read_to_string(folder.join("Containerfile")).expect("readable");
@@ -113,7 +133,8 @@ fn the_containerfile_is_whole_and_names_what_the_release_has() {
     for copy in all("COPY") {
         let words: Vec<&str> = copy.split_whitespace().filter(|word| !word.starts_with("--")).collect();
         let (to, from) = words.split_last().expect("from and to");
-        assert!(*to == "/usr/local/bin/" && from.iter().all(|one| folder.join(one).exists()), "{copy}");
+        let is_known = ["/usr/local/bin/", "/usr/share/chela/components/"].contains(to);
+        assert!(is_known && from.iter().all(|one| folder.join(one).exists()), "{copy}");
     }
     for run in all("RUN") {
         let checked = Command::new("sh").args(["-n", "-c", run]).status().expect("sh runs");
@@ -225,7 +246,9 @@ fn the_package_installs_upgrades_and_goes_without_a_trace() {
         "usr/share/bash-completion/completions/chela",
         "usr/share/doc/chela/copyright",
         "usr/share/doc/chela/changelog.gz",
-        "usr/share/doc/chela/operating.md",
+        "usr/share/doc/chela/docs/operating.md",
+        "usr/share/doc/chela/docs/pictures/overview.webp",
+        "usr/share/doc/chela/plugins/slack/README.md",
         "usr/share/chela/components/discord.wasm",
     ] {
         assert!(installed.iter().any(|found| found == name), "no {name} in {installed:#?}");

@@ -17,6 +17,10 @@ use crate::cargo::{Profile, build_host, printed, root, succeed, target};
 /// What a release brings as files: every plugin but the one that only `chela doctor` asks.
 const COMPONENTS: [&str; 8] =
     ["continuation", "discord", "rules", "script", "slack", "stop-guard", "telegram", "webhook"];
+/// Those of them that have a guide of their own.
+const ADAPTERS: [&str; 4] = ["discord", "slack", "telegram", "webhook"];
+/// The interfaces that components are written against.
+const INTERFACES: [&str; 2] = ["policy", "channel"];
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -128,11 +132,26 @@ fn fill(folder: &Path, binary: &Path) -> Result<()> {
     for name in ["LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "Containerfile"] {
         fs::copy(root().join(name), folder.join(name)).with_context(|| format!("{name} is missing"))?;
     }
-    for entry in fs::read_dir(root().join("docs"))? {
+    copy_all(&root().join("docs"), &folder.join("docs"), &["md", "json"])?;
+    copy_all(&root().join("docs/pictures"), &folder.join("docs/pictures"), &["webp"])?;
+    // The guides of the adapters, where the documentation links to them.
+    for name in ADAPTERS {
+        copy_all(&root().join("plugins").join(name), &folder.join("plugins").join(name), &["md"])?;
+    }
+    for name in INTERFACES {
+        copy_all(&root().join("wit").join(name), &folder.join("wit").join(name), &["wit"])?;
+    }
+    Ok(())
+}
+
+/// Copies the files of one directory that end so.
+fn copy_all(from: &Path, to: &Path, endings: &[&str]) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| format!("{} is missing", from.display()))? {
         let path = entry?.path();
-        let kept = path.extension().is_some_and(|ending| ending == "md" || ending == "json");
+        let kept = path.extension().is_some_and(|ending| endings.iter().any(|known| ending == *known));
         if let Some(name) = path.file_name().filter(|_| kept && path.is_file()) {
-            fs::copy(&path, folder.join("docs").join(name))?;
+            fs::copy(&path, to.join(name))?;
         }
     }
     Ok(())

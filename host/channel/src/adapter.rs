@@ -160,6 +160,11 @@ impl Adapter {
         }
     }
 
+    /// These messages could not be put on record: the network gives them again, and then they are new.
+    pub fn not_recorded(&mut self, messages: &[String]) {
+        messages.iter().for_each(|id| self.seen.forget(id));
+    }
+
     /// From now on it may do so much a minute. Other rates than before begin with a minute's worth.
     pub fn allow(&mut self, rates: Rates, now: u64) {
         if rates == self.rates {

@@ -24,6 +24,13 @@ impl Seen {
         }
         true
     }
+
+    /// It was not taken after all: when it comes again it is new.
+    pub(crate) fn forget(&mut self, id: &str) {
+        if self.ids.remove(id) {
+            self.order.retain(|known| known != id);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -34,6 +41,8 @@ mod tests {
     fn the_same_id_is_new_once_and_old_ones_are_let_go() {
         let mut seen = Seen::default();
         assert!(seen.note("a") && !seen.note("a"));
+        seen.forget("a");
+        assert!(seen.note("a") && !seen.note("a"), "it was not taken");
         for n in 0..KEPT {
             assert!(seen.note(&n.to_string()));
         }

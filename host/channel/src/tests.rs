@@ -153,6 +153,22 @@ fn what_goes_on_record_comes_before_what_is_done() {
 }
 
 #[test]
+fn a_message_that_could_not_be_put_on_record_is_taken_when_it_comes_again() {
+    let mut driven = Driven::ready().with_socket();
+    let taken = |effects: Vec<Effect>| match effects.into_iter().next() {
+        Some(Effect::Commit(commit)) => commit.inbound.len(),
+        _ => 0,
+    };
+    assert_eq!(taken(driven.answer(vec![inbound("a"), Output::Checkpoint])), 1);
+    driven.adapter.not_recorded(&["a".into()]);
+    driven.step(Event::Failed { said: "the gateway stops".into(), again: false });
+    driven.now += 1_000;
+    driven.step(Event::Tick);
+    driven.told(Event::Made { restored: true });
+    assert_eq!(taken(driven.answer(vec![inbound("a"), Output::Checkpoint])), 1);
+}
+
+#[test]
 fn a_call_that_failed_does_nothing_and_the_adapter_is_made_again_with_growing_patience() {
     let mut driven = Driven::ready().with_socket();
     let mut waits = Vec::new();

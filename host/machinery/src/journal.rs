@@ -17,6 +17,9 @@ use crate::layout::StateDir;
 
 /// Commits that may wait.
 const QUEUE_MAX: usize = 4_096;
+/// How long a reader waits for room in the queue, and between two looks.
+const ROOM_WITHIN: Duration = Duration::from_secs(30);
+const ROOM_AGAIN: Duration = Duration::from_millis(5);
 /// Whoever waits for a commit looks so long for the answer before it sleeps.
 const AWAKE: Duration = Duration::from_micros(250);
 
@@ -127,6 +130,10 @@ fn report(done: Report, failed: &watch::Sender<Option<Error>>, path: &Path) {
             );
         }
     }
+}
+
+fn is_full(cause: &journal::Error) -> bool {
+    matches!(cause, journal::Error::QueueFull { .. })
 }
 
 fn told(path: &Path, cause: Arc<journal::Error>) -> Error {
@@ -263,12 +270,23 @@ impl Handle {
 
     /// The record as it is now. Not for an async thread.
     pub fn get(&self, kind: &str, id: &str) -> Result<Option<Record>, Error> {
-        self.0.committer.get(kind, id).map_err(|cause| told(&self.0.path, cause))
+        self.read(|committer| committer.get(kind, id))
     }
 
     /// Every live record of a kind, of which there are few, as they are now. Not for an async thread.
     pub fn records(&self, kind: &str) -> Result<Vec<Record>, Error> {
-        self.0.committer.records(kind).map_err(|cause| told(&self.0.path, cause))
+        self.read(|committer| committer.records(kind))
+    }
+
+    /// Where as many wait as may, a reader waits for room: what is on record must not look as if it were lost.
+    fn read<T>(&self, of: impl Fn(&Committer) -> Result<T, Arc<journal::Error>>) -> Result<T, Error> {
+        let until = std::time::Instant::now() + ROOM_WITHIN;
+        loop {
+            match of(&self.0.committer) {
+                Err(cause) if is_full(&cause) && std::time::Instant::now() < until => std::thread::sleep(ROOM_AGAIN),
+                read => return read.map_err(|cause| told(&self.0.path, cause)),
+            }
+        }
     }
 }
 

@@ -60,7 +60,7 @@ pub struct Shell {
     pub who: Option<Who>,
     pub notice: Option<Notice>,
     pub open_questions: usize,
-    /// Names of those whom texts mention by a number.
+    /// Names of those whom texts mention by an id.
     pub names: Vec<(String, String)>,
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chela_channel::{Adapter as Machine, Bounds, Event, Phase, Presence, Standing, State, step};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +56,8 @@ pub(super) struct Actor {
     pub(super) told: HashMap<String, Duration>,
     happened: mpsc::Receiver<Event>,
     asks: mpsc::Receiver<Ask>,
+    /// Messages on record found no room among what is asked.
+    overfull: Arc<Notify>,
     handover: Option<Handover>,
 }
 
@@ -64,7 +66,7 @@ impl Actor {
         shared: Arc<Shared>,
         name: String,
         version: Version,
-        asks: mpsc::Receiver<Ask>,
+        (asks, overfull): (mpsc::Receiver<Ask>, Arc<Notify>),
         taking: mpsc::Sender<Taken>,
     ) -> Self {
         let (events, happened) = mpsc::channel(EVENTS_MAX);
@@ -91,6 +93,7 @@ impl Actor {
             told: HashMap::new(),
             happened,
             asks,
+            overfull,
             handover: None,
         }
     }
@@ -125,6 +128,12 @@ impl Actor {
                     Some(ask) => self.ask(ask).await,
                     None => break,
                 },
+                () = self.overfull.notified() => {
+                    for posted in self.waiting() {
+                        let event = self.deliver(posted);
+                        self.feed(event).await;
+                    }
+                }
                 () = sleep(&clock, due) => self.feed(Event::Tick).await,
                 happened = self.happened.recv(), if self.machine.has_room() => {
                     if let Some(event) = happened {
@@ -143,11 +152,17 @@ impl Actor {
     }
 
     /// Everything that is on record and not delivered.
+    fn waiting(&self) -> Vec<store::Posted> {
+        let state = self.shared.state();
+        state.outbox.get(&self.name).map(|all| all.in_order.values().cloned().collect()).unwrap_or_default()
+    }
+
+    fn is_waiting(&self, id: &str) -> bool {
+        self.shared.state().outbox.get(&self.name).is_some_and(|outbox| outbox.get(id).is_some())
+    }
+
     fn take_up_outbox(&mut self) {
-        let of_channel =
-            |state: &super::Kept| state.outbox.get(&self.name).map(|all| all.in_order.values().cloned().collect());
-        let waiting: Vec<_> = of_channel(&self.shared.state()).unwrap_or_default();
-        for posted in waiting {
+        for posted in self.waiting() {
             let (event, now) = (self.deliver(posted), self.now());
             // Before its start nothing follows from a message.
             let _ = step(&mut self.machine, event, 0, now);
@@ -198,6 +213,8 @@ impl Actor {
 
     async fn ask(&mut self, ask: Ask) {
         match ask {
+            // What found no room took all that was on record along, and that may be done by now.
+            Ask::Deliver(posted) if !self.is_waiting(&posted.outbound.id) => {}
             Ask::Deliver(posted) => {
                 let event = self.deliver(posted);
                 self.feed(event).await;

@@ -66,7 +66,7 @@ impl Actor {
                 }
                 Err(error) if error.is_callers() && !heard.is_empty() => {
                     expected.no_more();
-                    one_by_one(&self.shared, std::mem::take(&mut heard)).await;
+                    one_by_one(&self.shared, std::mem::take(&mut heard)).await?;
                 }
                 Err(error) => {
                     tracing::error!(
@@ -214,16 +214,30 @@ pub(super) fn asked_of(channel: &str, inbound: &Inbound, routed: Routed) -> Aske
 }
 
 /// Where one of several cannot be taken, the others are; whoever wrote it is told.
-async fn one_by_one(shared: &Shared, heard: Vec<Heard>) {
+async fn one_by_one(shared: &Shared, heard: Vec<Heard>) -> Result<(), Failure> {
     for heard in heard {
-        let mut transaction = Transaction::default();
-        let put = store::put_reply(&mut transaction, &heard.reply).map_err(sessions::Error::from);
         let expected = shared.expect([heard.reply.clone()]);
-        let accepted = match put {
-            Ok(()) => shared.options.sessions.accept_with(std::slice::from_ref(&heard.asked), transaction).await,
-            Err(error) => Err(error),
+        let error = loop {
+            let mut transaction = Transaction::default();
+            let put = store::put_reply(&mut transaction, &heard.reply).map_err(sessions::Error::from);
+            let accepted = match put {
+                Ok(()) => shared.options.sessions.accept_with(std::slice::from_ref(&heard.asked), transaction).await,
+                Err(error) => Err(error),
+            };
+            match accepted {
+                Ok(_) => break None,
+                Err(sessions::Error::Stopping) => {
+                    expected.no_more();
+                    return Err(Failure::Stopping);
+                }
+                // A journal without room now has some later.
+                Err(sessions::Error::Journal(journal::Error::Unusable { .. })) => {
+                    shared.options.clock.sleep(AGAIN).await;
+                }
+                Err(error) => break Some(error),
+            }
         };
-        let Err(error) = accepted else { continue };
+        let Some(error) = error else { continue };
         expected.no_more();
         let said = error.to_string();
         let Reply { channel, target, reply_to, run, .. } = heard.reply;
@@ -236,4 +250,5 @@ async fn one_by_one(shared: &Shared, heard: Vec<Heard>) {
             tracing::warn!(error = &error as &dyn std::error::Error, "a refusal was not told");
         }
     }
+    Ok(())
 }

@@ -56,10 +56,12 @@ impl Actor {
             Effect::Commit(commit) => {
                 let (clock, place) = (self.shared.options.clock.clone(), self.called_in);
                 let begin = || Begin::new("channel commit", traces::Kind::Internal).within(place);
+                let came: Vec<String> = commit.inbound.iter().map(|inbound| inbound.id.clone()).collect();
                 let committed = traces::traced(&clock, begin, self.commit(commit), |committed, _| {
                     committed.as_ref().map_or_else(|failure| Err(failure.kind().to_owned()), |()| Ok(()))
                 });
                 if let Err(failure) = committed.await {
+                    self.machine.not_recorded(&came);
                     self.failed(failure).await;
                     return false;
                 }

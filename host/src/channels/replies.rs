@@ -41,6 +41,7 @@ pub(super) async fn follow(shared: Arc<Shared>, of_jobs: Vec<Outgoing>, stop: Ca
         for outgoing in of_jobs {
             waiting.announce(&shared, outgoing).await;
         }
+        expect_unfinished(&shared).await;
         waiting.replies |= look_at_all(&shared).await;
         waiting.replies |= close_shown(&shared).await;
         loop {
@@ -133,7 +134,11 @@ impl Waiting {
             Err(_) => return,
         };
         self.left = false;
-        self.read = found.iter().map(Outgoing::id).collect();
+        // What was read before may still be told, too; not for ever.
+        if self.read.len() > 2 * WAITING_MAX {
+            self.read.clear();
+        }
+        self.read.extend(found.iter().map(Outgoing::id));
         let waiting: HashSet<String> = self.announcements.iter().map(Outgoing::id).collect();
         for outgoing in found.into_iter().filter(|found| !waiting.contains(&found.id())) {
             self.announce(shared, outgoing).await;
@@ -171,7 +176,18 @@ async fn take_up(shared: &Shared, told: Vec<Follow>) -> bool {
         }
     }
     let waits = ended_with(shared, ended).await;
-    if missed { look_at_all(shared).await } else { waits }
+    if !missed {
+        return waits;
+    }
+    expect_unfinished(shared).await;
+    look_at_all(shared).await
+}
+
+/// Runs that began while nobody looked.
+async fn expect_unfinished(shared: &Shared) {
+    for (session, run, by) in shared.options.sessions.unfinished() {
+        unasked::expect(shared, &session, &run, by).await;
+    }
 }
 
 /// Runs that ended while nobody looked; true when some have to wait.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chela_channel::{Standing, restart_after};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -111,8 +111,10 @@ impl Supervisor {
         }
         let (asks, inbox) = mpsc::channel(ASKS_MAX);
         let stop = CancellationToken::new();
-        let actor = Actor::new(self.shared.clone(), name.to_owned(), version.clone(), inbox, taking.clone());
-        let running = Running { asks, version: version.id() };
+        let overfull = Arc::new(Notify::new());
+        let asked = (inbox, overfull.clone());
+        let actor = Actor::new(self.shared.clone(), name.to_owned(), version.clone(), asked, taking.clone());
+        let running = Running { asks, overfull, version: version.id() };
         self.shared.state().running.insert(name.to_owned(), running);
         self.stops.insert(name.to_owned(), stop.clone());
         self.tasks.spawn(name, actor.run(stop));

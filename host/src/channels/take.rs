@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chela_channel::{Command, Wants};
-use chela_question::Chat;
+use chela_question::{Chat, Question};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -136,6 +136,11 @@ async fn forget(shared: &Shared, taken: &Taken) {
 }
 
 async fn take(shared: &Shared, taken: &Taken) -> Result<(), Error> {
+    if shared.options.sessions.session_of_run(&taken.key()).is_some() {
+        // Its run is there since an earlier life, and so is what becomes of it.
+        forget(shared, taken).await;
+        return Ok(());
+    }
     let settings = shared.options.settings.current();
     let Ok(routed) = route(&settings.config, &taken.channel, &taken.message) else {
         forget(shared, taken).await;
@@ -173,7 +178,19 @@ async fn answer(shared: &Shared, taken: &Taken, routed: Routed, named: Option<&S
     if let Some(id) = id {
         let chat = Chat { key: asked.key.clone(), session_key: session.clone() };
         let given = Given { text, by: taken.message.sender_name.clone(), via: "channel", chat: Some(chat) };
-        match shared.options.humans.answer(&Which { id: Some(id), ..Which::default() }, given).await {
+        let answered = shared.options.humans.answer(&Which { id: Some(id.clone()), ..Which::default() }, given).await;
+        // Taken before, in an earlier life or try: it is the answer that it was.
+        let is_this = |question: &Question| {
+            let chat = question.answer.as_ref().and_then(|answer| answer.chat.as_ref());
+            chat.is_some_and(|chat| chat.key == asked.key)
+        };
+        let answered = match answered {
+            Err(error) if error.is_callers() => {
+                shared.options.humans.get(&id).ok().filter(|question| is_this(question)).ok_or(error)
+            }
+            answered => answered,
+        };
+        match answered {
             // Asked elsewhere: there it goes on, and here it is only said that it was heard.
             Ok(question) if !question.askers().contains(&&*session) => {
                 super::replies::give_up(shared, &reply.run).await;

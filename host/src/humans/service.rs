@@ -40,7 +40,7 @@ impl Service {
         self.show_all().await;
         self.take_up_inbox().await;
         self.finish_all().await;
-        let mut swept = Duration::ZERO;
+        let (mut swept, mut next) = (Duration::ZERO, clock.elapsed() + TICK);
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -49,7 +49,9 @@ impl Service {
                     None => return,
                 },
                 () = handle.0.left.notified() => self.take_up_inbox().await,
-                () = clock.sleep(TICK) => {
+                // From the last one on: work that never ends does not put it off.
+                () = clock.sleep(next.saturating_sub(clock.elapsed())) => {
+                    next = clock.elapsed() + TICK;
                     self.take_up_inbox().await;
                     self.look_at_open().await;
                     self.finish_all().await;

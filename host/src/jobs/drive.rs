@@ -502,7 +502,14 @@ pub(super) fn hear_late(shared: &Arc<Shared>, job: Arc<Job>, late: Late) {
             () = shared.cut.cancelled() => return,
             ended = shared.options.sessions.ended(&late.run) => ended,
         };
-        if let Ok(Some(ended)) = ended
+        let ended = match ended {
+            Ok(ended) => ended,
+            // It is on record, and heard after the next start.
+            Err(error) => {
+                return tracing::error!(error = &error as &dyn std::error::Error, "a late reply cannot be read yet");
+            }
+        };
+        if let Some(ended) = ended
             && ended.status == Status::Ok
             && !ended.reply.trim().is_empty()
         {

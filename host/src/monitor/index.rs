@@ -15,15 +15,13 @@ use super::line::Line;
 use crate::event::Role;
 pub(super) use prune::Pruning;
 pub(super) use sessions::parsed;
-use sessions::{SILENCE_MS, Sessions};
+use sessions::{AtHand, READING, SERVING, SILENCE_MS, Sessions};
 
 /// Another number means another layout, or that events add up to something else: the index is made again.
 const VERSION: i64 = 5;
 const TIMES_EVERY_MS: u64 = 60_000;
 /// News go in beside those who make them: after so many events the processor is left to whoever waits for it.
 const YIELD_EVERY: usize = 8;
-/// Words that are kept at hand.
-const WORDS_MAX: usize = 50_000;
 /// Pages that the writer keeps: what the events of a few minutes change, so that each page is read once. The system keeps the rest of the file at
 /// hand by itself; a larger cache fills in the course of a day and looks like memory that is lost.
 const WRITER_CACHE_KIB: i64 = 8 * 1024;
@@ -258,9 +256,11 @@ impl Index {
             bump(&tx, "malformed", malformed)?;
         }
         tx.commit()?;
-        self.sessions.settle();
-        if self.words.len() > WORDS_MAX {
+        let at_hand = at_hand(self.filled);
+        self.sessions.settle(at_hand);
+        if self.words.len() > at_hand.words {
             self.words.clear();
+            self.words.shrink_to(at_hand.words);
         }
         Ok(new)
     }
@@ -348,7 +348,7 @@ impl Index {
             Ok(done)
         });
         match &changed {
-            Ok(_) => self.sessions.settle(),
+            Ok(_) => self.sessions.settle(at_hand(self.filled)),
             Err(_) => self.sessions.forget(),
         }
         self.wrap(changed)
@@ -475,6 +475,10 @@ fn is_known(insert: &mut rusqlite::CachedStatement<'_>, entry: &Entry<'_>) -> Db
         Err(_) => insert.execute(params![fold::cut(id, 512).as_bytes(), entry.seq])?,
     };
     Ok(changed == 0)
+}
+
+fn at_hand(filled: bool) -> &'static AtHand {
+    if filled { &SERVING } else { &READING }
 }
 
 fn word(tx: &Transaction<'_>, known: &mut HashMap<String, i64>, text: &str) -> Db<i64> {

@@ -80,7 +80,7 @@ pub(super) struct State {
     /// Runs that have not ended, by id.
     live: HashMap<String, Arc<Live>>,
     /// Runs that have: session and when; the rest is in the journal.
-    pub(super) past: Aged<SessionKey, ()>,
+    pub(super) past: Aged<Arc<SessionKey>, ()>,
     /// Sessions whose lane may go on.
     ready: VecDeque<SessionKey>,
     pub(super) order: u64,
@@ -120,6 +120,10 @@ struct Slots {
 impl State {
     pub(super) fn live(&self, run: &str) -> Option<&Arc<Live>> {
         self.live.get(run)
+    }
+
+    pub(super) fn all_live(&self) -> impl Iterator<Item = &Arc<Live>> {
+        self.live.values()
     }
 
     /// Puts a run at the end of its lane.
@@ -209,7 +213,7 @@ impl State {
         let usage = &ended.usage;
         let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
         self.count(&accepted.chain.id, 0, tokens, ended.at);
-        self.past.insert(&accepted.id, ended.at, live.key.clone(), ());
+        self.past.insert(&accepted.id, ended.at, live.key.clone().into(), ());
         if let Some(lane) = self.lanes.get_mut(&live.key) {
             match &lane.running {
                 Some(running) if running.id() == live.id() => {

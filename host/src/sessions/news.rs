@@ -128,6 +128,12 @@ impl Handle {
         found
     }
 
+    /// Runs that have not ended: the session of each, its id, and whose message began it.
+    pub fn unfinished(&self) -> Vec<(SessionKey, Arc<str>, OriginKind)> {
+        let of = |live: &Arc<Live>| (live.key.clone(), live.id().into(), live.run.accepted.origin.kind);
+        self.0.state().all_live().map(of).collect()
+    }
+
     // Nobody may follow, which is no failure.
     pub(super) fn publish_accepted(&self, live: &Live) {
         let accepted = &live.run.accepted;

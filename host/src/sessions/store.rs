@@ -99,7 +99,7 @@ pub(super) fn rebuild(options: &Options, mut found: Found) -> Result<(State, Opt
             let usage = &ended.usage;
             let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
             state.count(&run.accepted.chain.id, 1, tokens, ended.at);
-            state.past.insert(&run.accepted.id, ended.at, key, ());
+            state.past.insert(&run.accepted.id, ended.at, key.into(), ());
             continue;
         }
         let rows = shown.get(&run.accepted.id).copied().unwrap_or(0);

@@ -177,7 +177,7 @@ pub struct Monitor {
 pub struct Hub {
     /// Like `gateway.listen`. Needs a restart.
     pub listen: Listen,
-    /// Whom texts mention by a number, as `<@123>`: the number and the name that people see instead.
+    /// Whom texts mention by an id, as `<@123>` or `<@U07EF34GH>`: the id and the name that people see instead.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 1_000))]
     pub names: BTreeMap<String, String>,

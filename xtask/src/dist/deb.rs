@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::ADAPTERS;
 use crate::cargo::{is_on_path, printed, succeed};
 
 /// Who answers for it, as Debian wants that written.
@@ -67,12 +68,23 @@ pub fn build(dist: &Path, folder: &Path, version: &str, quick: bool) -> Result<O
     for (from, to) in [
         ("bin/components", "usr/lib/chela/components"),
         ("components", "usr/share/chela/components"),
-        ("docs", "usr/share/doc/chela"),
+        // As in the directory of a release, so that what links to each other does here.
+        ("docs", "usr/share/doc/chela/docs"),
+        ("docs/pictures", "usr/share/doc/chela/docs/pictures"),
+        ("wit/policy", "usr/share/doc/chela/wit/policy"),
+        ("wit/channel", "usr/share/doc/chela/wit/channel"),
     ] {
         for entry in fs::read_dir(folder.join(from))? {
-            let name = entry?.file_name().to_string_lossy().into_owned();
-            put(&format!("{from}/{name}"), &format!("{to}/{name}"), 0o644)?;
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                put(&format!("{from}/{name}"), &format!("{to}/{name}"), 0o644)?;
+            }
         }
+    }
+    for name in ADAPTERS {
+        let guide = format!("plugins/{name}/README.md");
+        put(&guide, &format!("usr/share/doc/chela/{guide}"), 0o644)?;
     }
     put("systemd/chela.service", "usr/lib/systemd/system/chela.service", 0o644)?;
     put("completions/chela", "usr/share/bash-completion/completions/chela", 0o644)?;

@@ -25,6 +25,8 @@ impl<G: Clone + Eq + std::hash::Hash, V> Aged<G, V> {
     pub fn insert(&mut self, name: &str, at: Timestamp, group: G, value: V) {
         self.remove(name);
         let name: Arc<str> = name.into();
+        // The group as it is known: what many names share is there once.
+        let group = self.counts.get_key_value(&group).map_or(group, |(known, _)| known.clone());
         let count = self.counts.entry(group.clone()).or_default();
         *count += 1;
         if *count > self.of_group_max {

@@ -10,12 +10,21 @@ use crate::event::{Kind, Role};
 use crate::monitor::category::{Classified, Overrides, Shown};
 use crate::monitor::fold::{self, Fact, Session, Thread, ThreadState};
 
-/// Sessions that are kept at hand.
-const KEPT_MAX: usize = 4_096;
+/// What is kept at hand, at most.
+pub(super) struct AtHand {
+    sessions: usize,
+    /// Tasks whose session is known.
+    tasks: usize,
+    pub(super) words: usize,
+}
+
+/// While the log is read for the first time, as fast as it can be.
+pub(super) const READING: AtHand = AtHand { sessions: 4_096, tasks: 50_000, words: 50_000 };
+/// While events come one by one: what is not at hand is looked up.
+pub(super) const SERVING: AtHand = AtHand { sessions: 256, tasks: 2_048, words: 2_048 };
+
 /// Threads of one session that are kept at hand.
 const THREADS_MAX: usize = 64;
-/// Tasks whose session is kept at hand.
-const TASKS_MAX: usize = 50_000;
 /// A session that has not been asked about since its last message is, after so much silence.
 pub(super) const SILENCE_MS: u64 = 10_000;
 /// A classifier that had no answer for a session is asked again after so long, at the least.
@@ -94,9 +103,6 @@ impl Sessions {
         if let Some(task) = line.data.task_id.get().filter(|task| named && self.tasks.get(*task) != Some(&id)) {
             tx.prepare_cached("INSERT OR REPLACE INTO tasks VALUES (?, ?)")?
                 .execute(params![fold::cut(task, 256), id])?;
-            if self.tasks.len() >= TASKS_MAX {
-                self.tasks.clear();
-            }
             self.tasks.insert(task.to_owned(), id);
         }
         Ok(Some(id))
@@ -156,7 +162,7 @@ impl Sessions {
     /// Writes what will not be kept at hand. While the log is read for the first time that is enough: what is cut off is made again from the
     /// beginning, and most sessions are over before they have to go.
     pub(super) fn spill(&mut self, tx: &Transaction<'_>, overrides: &Overrides) -> Db<()> {
-        let last_to_go = self.last_to_go();
+        let last_to_go = self.last_to_go(READING.sessions);
         for (key, kept) in self.kept.iter_mut().filter(|(_, kept)| kept.changed) {
             if kept.used <= last_to_go || kept.threads.len() > THREADS_MAX {
                 kept.write(tx, key, overrides)?;
@@ -166,9 +172,14 @@ impl Sessions {
     }
 
     /// The transaction stands: lets go of what is written and was not used lately.
-    pub(super) fn settle(&mut self) {
-        let last_to_go = self.last_to_go();
+    pub(super) fn settle(&mut self, at_hand: &AtHand) {
+        let last_to_go = self.last_to_go(at_hand.sessions);
         self.kept.retain(|_, kept| kept.changed || kept.used > last_to_go);
+        self.kept.shrink_to(2 * at_hand.sessions);
+        if self.tasks.len() > at_hand.tasks {
+            self.tasks.clear();
+            self.tasks.shrink_to(at_hand.tasks);
+        }
         // A thread can be read again; a session of many would fill the memory.
         for kept in self.kept.values_mut().filter(|kept| !kept.changed && kept.threads.len() > THREADS_MAX) {
             kept.threads.clear();
@@ -176,12 +187,12 @@ impl Sessions {
     }
 
     /// The latest use of those that are too many; 0 when all may stay.
-    fn last_to_go(&self) -> u64 {
-        if self.kept.len() <= KEPT_MAX {
+    fn last_to_go(&self, max: usize) -> u64 {
+        if self.kept.len() <= max {
             return 0;
         }
         let mut uses: Vec<u64> = self.kept.values().map(|kept| kept.used).collect();
-        let many = uses.len() - KEPT_MAX / 2;
+        let many = uses.len() - max / 2;
         *uses.select_nth_unstable(many - 1).1
     }
 

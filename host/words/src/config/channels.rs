@@ -23,7 +23,7 @@ pub struct Channel {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "^[0-9a-f]{64}$", "x-advice" = "write the 64 digits that `sha256sum FILE` prints"))]
     pub sha256: Option<String>,
-    /// The adapter's own configuration; `chela plugin inspect` shows its schema.
+    /// The adapter's own configuration; `chela plugin inspect FILE --json` shows its schema.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
     pub limits: ChannelLimits,

@@ -51,7 +51,7 @@ pub struct Binding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = "^[0-9a-f]{64}$", "x-advice" = "write the 64 digits that `sha256sum FILE` prints"))]
     pub sha256: Option<String>,
-    /// The component's own configuration; `chela plugin inspect` shows its schema.
+    /// The component's own configuration; `chela plugin inspect FILE --json` shows its schema.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
     #[serde(default)]

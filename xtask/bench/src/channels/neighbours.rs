@@ -21,6 +21,7 @@ const WARM_FOR: Duration = Duration::from_secs(2);
 pub fn run(binary: &Path, wild: &Path) -> Result<Map<String, Value>> {
     ensure!(wild.is_file(), "{} is not built; run `cargo xtask guests`", wild.display());
     let mut figures = Map::new();
+    // The better of two, as below: one hiccup of the machine is eight of the eight hundred waits.
     let alone = p99(binary, None)?.min(p99(binary, None)?);
     figures.insert("alone_p99_ms".into(), json!(alone));
     let mut worst = 0.0_f64;
@@ -29,7 +30,7 @@ pub fn run(binary: &Path, wild: &Path) -> Result<Map<String, Value>> {
             "source": wild, "config": { "deed": deed },
             "grants": { "hosts": ["chat.example"] }, "routing": { "agent": "ruda" },
         });
-        let beside = p99(binary, Some(bad))?;
+        let beside = p99(binary, Some(bad.clone()))?.min(p99(binary, Some(bad))?);
         eprintln!("beside one that does `{deed}`: {beside} ms, alone {alone} ms");
         figures.insert(format!("beside_{deed}_p99_ms"), json!(beside));
         worst = worst.max(beside / alone);
