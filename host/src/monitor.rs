@@ -359,9 +359,9 @@ impl Followed {
     async fn read(&mut self, max: usize) -> Result<Page, QueryError> {
         let reading = self.reading.get_or_insert_with(|| {
             let (handle, since) = (self.handle.clone(), Some(Since::Seq(self.place.seq)));
-            tokio::spawn(async move {
-                handle.events(EventsQuery { since, limit: max, ..EventsQuery::default() }).await
-            })
+            tokio::spawn(
+                async move { handle.events(EventsQuery { since, limit: max, ..EventsQuery::default() }).await },
+            )
         });
         let page = reading.await.unwrap_or(Err(QueryError::Stopping));
         self.reading = None;

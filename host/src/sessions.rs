@@ -263,7 +263,10 @@ impl Handle {
     /// The session that a run belongs to.
     pub fn session_of_run(&self, run: &str) -> Option<SessionKey> {
         let state = self.0.state();
-        state.live(run).map(|live| live.key.clone()).or_else(|| state.past.get(run).map(|(key, ())| SessionKey::clone(key)))
+        state
+            .live(run)
+            .map(|live| live.key.clone())
+            .or_else(|| state.past.get(run).map(|(key, ())| SessionKey::clone(key)))
     }
 
     /// What a run is a part of, whether or not it has ended.

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use support::telegram::{FEW, GROUP, OTHER_PERSON, PERSON, Said, Sent, Telegram};
 use support::{Binary, TestDir, TestHost, eventually};
 
-const SCRIPT: &str =
-    r#"{ rules: [{ when: "ask me", steps: [{ say: "[NEED_HUMAN: Which port?]" }] }], otherwise: "heard" }"#;
+const SCRIPT: &str = r#"{ rules: [{ when: "ask me", steps: [{ say: "[NEED_HUMAN: Which port?]" }] },
+        { when: "slow", steps: [{ say: "late", delayMs: 5000 }] }], otherwise: "heard" }"#;
 
 fn channel(telegram: &Telegram) -> Value {
     telegram.channel(&json!({ "requestsPerSecond": 10_000, "typing": false }))
@@ -122,4 +122,29 @@ fn a_kill_between_the_message_and_its_answer_leaves_it_there_once() {
     gateway.terminate();
     let sent = telegram.sent();
     assert!(sent.len() == 5 && sent.iter().all(|sent| sent.edits == 0), "{sent:#?}");
+}
+
+/// A gateway that ends takes no message any more, and the adapter is given it again while it does.
+#[test]
+fn what_is_said_while_a_gateway_drains_is_heard_by_the_next() {
+    let telegram = Telegram::start();
+    let own = channel(&telegram);
+    let dir = TestDir::scripted(SCRIPT, |file| file["channels"]["telegram"] = own);
+    let mut gateway = Binary::serve(&dir);
+    telegram.say(Said::direct("slow"));
+    eventually("it is heard", || {
+        let list = gateway.method(&dir, "channel.list", json!({})).expect("a list");
+        (list["channels"][0]["received"] == 1).then_some(())
+    });
+    gateway.signal(rustix::process::Signal::TERM);
+    eventually("it drains", || gateway.stderr().contains("stopping").then_some(()));
+    telegram.say(Said::to_bot("in between"));
+    assert_eq!(gateway.finished().code, Some(0));
+    let gateway = Binary::serve(&dir);
+    let texts = || telegram.sent().into_iter().map(|sent| sent.text).collect::<Vec<String>>();
+    eventually("both are answered", || {
+        ["late", "heard"].iter().all(|said| texts().iter().any(|text| text == said)).then_some(())
+    });
+    gateway.terminate();
+    assert_eq!(texts().len(), 2, "{:#?}", telegram.sent());
 }
