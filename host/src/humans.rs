@@ -185,10 +185,13 @@ impl State {
 }
 
 impl Shared {
-    /// A question stands like this from now on; while it is open, so is its work session.
+    /// A question stands like this from now on; while it is open, so is its work session, and whoever asked is there to hear the answer.
     fn note(&self, kept: Kept) -> Arc<Question> {
         let question = self.state().note(kept);
-        let held = question.work_session_id.as_deref().filter(|_| question.is_open());
+        let held = question.is_open().then(|| jobs::Held {
+            work_session: question.work_session_id.clone(),
+            sessions: question.askers().into_iter().map(str::to_owned).collect(),
+        });
         self.options.jobs.hold(&question.id, held);
         question
     }

@@ -157,6 +157,12 @@ enum Ask {
 /// A work session, and two agents in it.
 type Pair = (String, String, String);
 
+/// What is not over while something waits for it.
+pub struct Held {
+    pub work_session: Option<String>,
+    pub sessions: Vec<String>,
+}
+
 #[derive(Default)]
 struct State {
     open: HashMap<String, Arc<Open>>,
@@ -168,8 +174,8 @@ struct State {
     children: HashMap<String, usize>,
     /// Those that take up another, by the one they take up.
     retries: HashMap<String, String>,
-    /// Work sessions that something else keeps, by its id.
-    held: HashMap<String, String>,
+    /// What something else keeps, by its id.
+    held: HashMap<String, Held>,
     /// Every job that is kept.
     kept: Kept,
     /// When each job was made.
@@ -359,11 +365,11 @@ impl Handle {
         self.0.state().open.len()
     }
 
-    /// Something keeps a work session from being over, until it is called with none.
-    pub fn hold(&self, by: &str, work_session: Option<&str>) {
+    /// Something keeps a work session from being over and sessions from being archived, until it is called with none.
+    pub fn hold(&self, by: &str, held: Option<Held>) {
         let mut state = self.0.state();
-        match work_session {
-            Some(id) => drop(state.held.insert(by.to_owned(), id.to_owned())),
+        match held {
+            Some(held) => drop(state.held.insert(by.to_owned(), held)),
             None => drop(state.held.remove(by)),
         }
     }

@@ -341,7 +341,7 @@ impl Handle {
         let of_task = || options.tasks.all().iter().any(|view| view.task.work_session.as_deref() == Some(id));
         let is_kept = {
             let state = self.0.state();
-            state.open_in.contains_key(id) || state.held.values().any(|held| held == id)
+            state.open_in.contains_key(id) || state.held.values().any(|held| held.work_session.as_deref() == Some(id))
         };
         if is_kept || of_task() {
             return false;

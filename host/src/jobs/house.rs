@@ -181,10 +181,13 @@ impl Handle {
             return;
         }
         let worked_in: HashSet<SessionKey> = self.0.options.tasks.all().iter().map(|view| view.session_key()).collect();
-        let open: Vec<_> = self.0.state().open.values().map(|open| open.now()).collect();
-        let in_use: HashSet<&str> =
-            open.iter().flat_map(|job| [job.session_key.as_str(), job.target_session_key.as_str()]).collect();
-        let is_in_use = |key: &SessionKey| worked_in.contains(key) || in_use.contains(key.to_string().as_str());
+        let in_use: HashSet<String> = {
+            let state = self.0.state();
+            let open: Vec<_> = state.open.values().map(|open| open.now()).collect();
+            let of_jobs = open.iter().flat_map(|job| [job.session_key.clone(), job.target_session_key.clone()]);
+            of_jobs.chain(state.held.values().flat_map(|held| held.sessions.clone())).collect()
+        };
+        let is_in_use = |key: &SessionKey| worked_in.contains(key) || in_use.contains(&key.to_string());
         match self.0.options.sessions.archive_idle(idle, is_in_use).await {
             Ok(0) => {}
             Ok(sessions) => tracing::info!(sessions, "idle sessions were archived"),
