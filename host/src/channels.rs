@@ -253,12 +253,11 @@ pub fn start(options: Options, found: Found, stop: CancellationToken) -> (Handle
     for posted in found.outbox {
         kept.keep(posted);
     }
-    // What is taken up again says by itself where its reply goes.
-    let again: Vec<String> = found.inbox.iter().map(store::Taken::key).collect();
-    let is_begun = |run: &str| options.sessions.session_of_run(run).is_some();
-    let replies = found.replies.into_iter().filter(|reply| is_begun(&reply.run) || !again.contains(&reply.run));
+    // What is taken up again has no run yet; its reply is waited for all the same.
+    let is_begun = |run: &String| options.sessions.session_of_run(run).is_some();
+    kept.coming = found.inbox.iter().map(store::Taken::key).filter(|run| !is_begun(run)).collect();
     kept.shown = found.shown.into_iter().map(|shown| (shown.id.clone(), shown)).collect();
-    kept.replies = replies.map(|reply| (reply.run.clone(), reply)).collect();
+    kept.replies = found.replies.into_iter().map(|reply| (reply.run.clone(), reply)).collect();
     let handovers = options.plugins.handovers();
     let handle = Handle(Arc::new(Shared {
         options,

@@ -267,11 +267,11 @@ impl Handle {
         &self,
         query: impl FnOnce(&Readers, u64) -> Result<T, QueryError> + Send + 'static,
     ) -> Result<T, QueryError> {
+        let asking = self.0.shared.asking.clone().acquire_owned().await.map_err(|_| QueryError::Stopping)?;
         if let Progress::Indexing { percent } = self.standing().progress {
             return Err(QueryError::Indexing { percent });
         }
         let (readers, now) = (self.0.shared.readers.clone(), self.0.clock.now().0);
-        let asking = self.0.shared.asking.clone().acquire_owned().await.map_err(|_| QueryError::Stopping)?;
         let looked = tokio::task::spawn_blocking(move || {
             let found = query(&readers, now);
             drop(asking);
@@ -324,7 +324,7 @@ impl Followed {
             match self.place.next(max).await {
                 None => return Ok(None),
                 Some(After::AtHand(events)) => {
-                    self.reading = None;
+                    self.stop_reading();
                     return Ok(Some(events));
                 }
                 Some(After::InTheLog) => {
@@ -356,6 +356,12 @@ impl Followed {
         }
     }
 
+    fn stop_reading(&mut self) {
+        if let Some(reading) = self.reading.take() {
+            reading.abort();
+        }
+    }
+
     async fn read(&mut self, max: usize) -> Result<Page, QueryError> {
         let reading = self.reading.get_or_insert_with(|| {
             let (handle, since) = (self.handle.clone(), Some(Since::Seq(self.place.seq)));
@@ -376,5 +382,11 @@ impl Followed {
     /// How many events it has not taken yet, as far as they are at hand.
     pub fn behind(&self) -> usize {
         self.place.behind()
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.stop_reading();
     }
 }

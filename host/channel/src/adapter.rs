@@ -160,9 +160,13 @@ impl Adapter {
         }
     }
 
-    /// These messages could not be put on record: the network gives them again, and then they are new.
-    pub fn not_recorded(&mut self, messages: &[String]) {
+    /// These messages could not be put on record: the network gives them again, and then they are new. Where that is not the adapter's own fault,
+    /// what it had to deliver is not counted as what broke it.
+    pub fn not_recorded(&mut self, messages: &[String], own: bool) {
         messages.iter().for_each(|id| self.seen.forget(id));
+        if !own {
+            self.outbox.broke(false);
+        }
     }
 
     /// From now on it may do so much a minute. Other rates than before begin with a minute's worth.

@@ -160,7 +160,7 @@ fn a_message_that_could_not_be_put_on_record_is_taken_when_it_comes_again() {
         _ => 0,
     };
     assert_eq!(taken(driven.answer(vec![inbound("a"), Output::Checkpoint])), 1);
-    driven.adapter.not_recorded(&["a".into()]);
+    driven.adapter.not_recorded(&["a".into()], false);
     driven.step(Event::Failed { said: "the gateway stops".into(), again: false });
     driven.now += 1_000;
     driven.step(Event::Tick);

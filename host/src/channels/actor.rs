@@ -124,16 +124,12 @@ impl Actor {
                 () = over(until) => break,
                 called = pending(&mut self.call) => self.called(called).await,
                 made = pending(&mut self.making) => self.made(made).await,
+                // Before what is asked: what came later must not overtake it.
+                () = self.overfull.notified() => self.take_up_overfull().await,
                 ask = self.asks.recv() => match ask {
                     Some(ask) => self.ask(ask).await,
                     None => break,
                 },
-                () = self.overfull.notified() => {
-                    for posted in self.waiting() {
-                        let event = self.deliver(posted);
-                        self.feed(event).await;
-                    }
-                }
                 () = sleep(&clock, due) => self.feed(Event::Tick).await,
                 happened = self.happened.recv(), if self.machine.has_room() => {
                     if let Some(event) = happened {
@@ -155,6 +151,18 @@ impl Actor {
     fn waiting(&self) -> Vec<store::Posted> {
         let state = self.shared.state();
         state.outbox.get(&self.name).map(|all| all.in_order.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Takes up what found no room, and then what is asked, so that there is room again.
+    async fn take_up_overfull(&mut self) {
+        for posted in self.waiting() {
+            let event = self.deliver(posted);
+            self.feed(event).await;
+        }
+        for _ in 0..super::ASKS_MAX {
+            let Ok(ask) = self.asks.try_recv() else { return };
+            self.ask(ask).await;
+        }
     }
 
     fn is_waiting(&self, id: &str) -> bool {

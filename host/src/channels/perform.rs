@@ -61,7 +61,7 @@ impl Actor {
                     committed.as_ref().map_or_else(|failure| Err(failure.kind().to_owned()), |()| Ok(()))
                 });
                 if let Err(failure) = committed.await {
-                    self.machine.not_recorded(&came);
+                    self.machine.not_recorded(&came, failure.is_its_own());
                     self.failed(failure).await;
                     return false;
                 }

@@ -120,10 +120,13 @@ async fn is_done(shared: &Shared, taken: &Taken) -> bool {
         return true;
     }
     tracing::error!(channel = taken.channel, error = &error as &dyn std::error::Error, "a message is not taken up yet");
+    // It is tried again: until then nobody gives its reply up.
+    shared.state().coming.insert(taken.key());
     false
 }
 
 async fn forget(shared: &Shared, taken: &Taken) {
+    shared.state().coming.remove(&taken.key());
     let mut transaction = Transaction::default();
     let dropped = store::drop_taken(&mut transaction, taken);
     let done = match dropped {
@@ -264,7 +267,9 @@ fn tasks_of(shared: &Shared, command: &Command, hearer: &AgentId) -> String {
 async fn finish(shared: &Shared, taken: &Taken, outbound: chela_channel::Outbound) -> Result<(), Error> {
     let mut transaction = Transaction::default();
     store::drop_taken(&mut transaction, taken)?;
-    shared.post(Posted { channel: taken.channel.clone(), outbound, at: shared.now() }, transaction).await
+    shared.post(Posted { channel: taken.channel.clone(), outbound, at: shared.now() }, transaction).await?;
+    shared.state().coming.remove(&taken.key());
+    Ok(())
 }
 
 fn clip(text: &str) -> String {

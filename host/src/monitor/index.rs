@@ -26,7 +26,7 @@ const YIELD_EVERY: usize = 8;
 /// hand by itself; a larger cache fills in the course of a day and looks like memory that is lost.
 const WRITER_CACHE_KIB: i64 = 8 * 1024;
 /// Each of the connections that read keeps the upper pages of the trees that queries go through.
-pub(super) const READER_CACHE_KIB: i64 = 4 * 1024;
+pub(super) const READER_CACHE_KIB: i64 = 1024;
 pub(super) const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 #[derive(Debug, thiserror::Error)]

@@ -67,6 +67,8 @@ impl Gateway {
         // Half an hour of this is more than a day of any team.
         config["runs"]["limits"]["tokensPerDay"] = json!(1_000_000_000_000_u64);
         config["providers"]["demo"]["script"] = json!("soak.json5");
+        // Filled within the warm-up: from then on conversations are summed up again and again, as they are in the course of months.
+        config["providers"]["demo"]["models"][0]["contextWindow"] = json!(32_000);
         config["session"]["agentToAgent"]["maxPingPongTurns"] = json!(1);
         edit(&mut config);
         std::fs::write(self.dir.config(), config.to_string()).context("cannot write the configuration")

@@ -30,8 +30,9 @@ const LOOKS: [&str; 5] = [
 /// Between two looks of a program.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What the agents do: a whole task in one run, from its start to its end.
+/// What the agents do: a whole task in one run, from its start to its end; and now and then they sum up what was said.
 pub const SCRIPT: &str = r#"{ rules: [
+    { when: "summarise this conversation for yourself", steps: [{ say: "Tasks were done, one after the other; nothing is open." }] },
     { when: "please work", steps: [
         { call: { tool: "task_start", args: { description: "{{input}}: OAuth 로그인 구현", steps: [
             { content: "look" }, { content: "build" }, { content: "check" }, { content: "tell" } ] } } },
