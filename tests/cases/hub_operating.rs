@@ -66,7 +66,7 @@ fn events(site: &Site<'_>, tab: &Tab<'_>) {
     tab.until("the question is a card", "document.querySelector('.event[data-sort=question]')");
     look_at(tab, "events");
     tab.click("#pause a");
-    tab.until("it stands still", "location.search.includes('until=')");
+    tab.until("it stands still", "location.search.includes('until=') && document.querySelector('.event')");
     let before = tab.eval("document.querySelectorAll('.event').length");
     site.tool("seum", "task_backlog_add", json!({ "description": "while nobody looks" }));
     eventually("it is told", || {
@@ -217,10 +217,10 @@ fn rules(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
     tab.click("form:has(#rules-text) button");
     eventually("the file is there", || std::fs::read_to_string(dir.state.rules()).ok().filter(|text| text == RULES));
     tab.until("the page says that it was taken", "document.querySelector('#told')?.hidden === false");
-    // Somebody else writes meanwhile: what would be lost is said.
-    std::fs::write(dir.state.rules(), "{}").expect("written");
+    // Somebody else writes after the first letter was typed: what would be lost is said.
     tab.eval("document.querySelector('#rules').dataset.live = ''");
     tab.fill("#rules-text", "{ }");
+    std::fs::write(dir.state.rules(), "{}").expect("written");
     tab.click("form:has(#rules-text) button");
     tab.until(
         "the conflict is said",
