@@ -169,6 +169,7 @@ impl Actor {
         self.shared.state().outbox.get(&self.name).is_some_and(|outbox| outbox.get(id).is_some())
     }
 
+    /// Gives the machine what is on record, before its start.
     fn take_up_outbox(&mut self) {
         for posted in self.waiting() {
             let (event, now) = (self.deliver(posted), self.now());
