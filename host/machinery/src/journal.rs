@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use chela_storage::Digest;
 use chela_storage::journal::{self, Committer, Options, Report};
 pub use chela_storage::journal::{Record, Transaction};
 use serde::Serialize;
@@ -20,6 +21,8 @@ const QUEUE_MAX: usize = 4_096;
 /// How long a reader waits for room in the queue, and between two looks.
 const ROOM_WITHIN: Duration = Duration::from_secs(30);
 const ROOM_AGAIN: Duration = Duration::from_millis(5);
+/// Names that are read back between two groups of commits.
+const IDS_AT_ONCE: usize = 64;
 /// Whoever waits for a commit looks so long for the answer before it sleeps.
 const AWAKE: Duration = Duration::from_micros(250);
 
@@ -276,6 +279,18 @@ impl Handle {
     /// Every live record of a kind, of which there are few, as they are now. Not for an async thread.
     pub fn records(&self, kind: &str) -> Result<Vec<Record>, Error> {
         self.read(|committer| committer.records(kind))
+    }
+
+    /// The ids of live records by their digests; a digest of none has no id.
+    pub async fn ids_async(&self, kind: &'static str, digests: Vec<Digest>) -> Result<Vec<String>, Error> {
+        let handle = self.clone();
+        let read = move || {
+            let some = |part: &[Digest]| handle.read(|committer| committer.ids(kind, part));
+            // Commits come in between.
+            digests.chunks(IDS_AT_ONCE).map(some).collect::<Result<Vec<_>, _>>().map(|parts| parts.concat())
+        };
+        let stopped = || told(&self.0.path, Arc::new(journal::Error::Stopped));
+        tokio::task::spawn_blocking(read).await.unwrap_or_else(|_| Err(stopped()))
     }
 
     /// Where as many wait as may, a reader waits for room: what is on record must not look as if it were lost.

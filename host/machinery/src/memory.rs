@@ -1,7 +1,7 @@
-//! Where memory comes from. Work begins on one thread and ends on another (a request, the journal, the log), which the C library's allocator
-//! settles with a lock for all. It also kept what was freed, for the next time.
+//! Where memory comes from. Work begins on one thread and ends on another (a request, the journal, the log), and a gateway runs for months:
+//! few arenas for many threads, and what stays free goes back to the system. How, is said in `.cargo/config.toml`.
 
-use mimalloc::MiMalloc;
+use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;

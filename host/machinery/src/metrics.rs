@@ -102,6 +102,8 @@ impl<L: Clone + Eq + std::hash::Hash> Timed<L> {
 pub struct Now {
     /// Runs under way.
     pub runs: usize,
+    /// Connections that outlive their request: WebSockets, and streams of answers.
+    pub sockets: usize,
     /// Free bytes of the disk below the state directory.
     pub disk_free: Option<u64>,
     /// When the certificate of the listeners ends.
@@ -196,6 +198,7 @@ impl Metrics {
         spans_dropped.inc_by(now.spans_dropped);
         own.register("spans_dropped", "Spans of traces that the collector did not get", spans_dropped);
         own.register("runs", "Runs of agents under way", gauge(now.runs as u64));
+        own.register("sockets", "WebSockets and streamed answers under way", gauge(now.sockets as u64));
         if let Some(free) = now.disk_free {
             own.register_with_unit("disk_free", "Free below the state directory", Unit::Bytes, gauge(free));
         }
@@ -263,10 +266,11 @@ mod tests {
         let metrics = Metrics::default();
         metrics.refused("origin");
         metrics.request_times.took(&Listener { listener: Word("hub") }, Duration::from_millis(3));
-        let now = Now { runs: 2, disk_free: Some(7), certificate_until: Some(Timestamp(9_000)), spans_dropped: 4 };
+        let certificate_until = Some(Timestamp(9_000));
+        let now = Now { runs: 2, sockets: 3, disk_free: Some(7), certificate_until, spans_dropped: 4 };
         let text = metrics.encode(&Clock::manual(Timestamp(0)), now);
         assert!(text.contains("chela_http_request_duration_seconds_bucket{le=\"0.005\",listener=\"hub\"} 1"), "{text}");
-        assert!(text.contains("chela_spans_dropped_total 4\n"), "{text}");
+        assert!(text.contains("chela_spans_dropped_total 4\n") && text.contains("chela_sockets 3\n"), "{text}");
         assert!(text.contains("chela_runs 2\n") && text.contains("chela_disk_free_bytes 7\n"), "{text}");
         assert!(text.contains("chela_certificate_expiry_timestamp_seconds 9\n"), "{text}");
         assert!(text.contains("process_cpu_seconds_total ") && text.contains("process_max_fds "), "{text}");

@@ -4,10 +4,11 @@
 
 mod aged;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use chela_storage::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
@@ -113,9 +114,15 @@ struct Shared {
 
 struct State {
     /// Keys that the journal has, of which session, and since when.
-    known: Aged<Arc<str>, ()>,
+    known: Aged<Arc<str>>,
     /// Keys whose calls are being made.
     open: HashMap<Key, watch::Receiver<()>>,
+}
+
+impl State {
+    fn open_digests(&self) -> HashSet<Digest> {
+        self.open.keys().map(|key| Digest::of(&key.0)).collect()
+    }
 }
 
 impl Shared {
@@ -135,8 +142,10 @@ pub enum Claim {
 impl Handle {
     pub fn new(journal: journal::Handle, clock: Clock, found: Found) -> Self {
         let mut known = Aged::new(OF_SESSION_MAX);
-        for (key, (session, at)) in found.0 {
-            known.insert(&key.0, at, session.into(), ());
+        let mut found: Vec<_> = found.0.into_iter().collect();
+        found.sort_unstable_by_key(|(_, (_, at))| *at);
+        for (key, (session, at)) in found {
+            known.insert(Digest::of(&key.0), at, session.into());
         }
         let state = Mutex::new(State { known, open: HashMap::new() });
         Self(Arc::new(Shared { journal, clock, state }))
@@ -152,7 +161,7 @@ impl Handle {
                     None => {
                         let (done, waits) = watch::channel(());
                         state.open.insert(key.clone(), waits);
-                        break (done, state.known.contains(&key.0));
+                        break (done, state.known.contains(Digest::of(&key.0)));
                     }
                 }
             };
@@ -193,12 +202,8 @@ impl Handle {
 
     /// With this transaction nobody will ask for the answer of a call any more.
     pub fn forget(&self, transaction: &mut Transaction, key: &Key) -> Result<(), journal::Error> {
-        self.drop_known(transaction, &key.0)
-    }
-
-    fn drop_known(&self, transaction: &mut Transaction, key: &str) -> Result<(), journal::Error> {
-        match self.0.state().known.remove(key) {
-            true => journal::drop_record(transaction, KIND, key),
+        match self.0.state().known.remove(Digest::of(&key.0)) {
+            true => journal::drop_record(transaction, KIND, &key.0),
             false => Ok(()),
         }
     }
@@ -211,17 +216,36 @@ impl Handle {
     /// Takes out answers from before a time, the oldest past `total_max`, and the oldest of sessions that have too many.
     pub async fn sweep(&self, before: Timestamp, total_max: usize) -> Result<(), journal::Error> {
         loop {
-            let part = {
-                let state = self.0.state();
-                let is_open = |key: &str, _| !state.open.is_empty() && state.open.contains_key(&Key(key.to_owned()));
-                state.known.old(before, total_max, SWEPT_AT_ONCE, is_open)
+            let old = |state: &State| {
+                let open = state.open_digests();
+                state.known.old(before, total_max, SWEPT_AT_ONCE, |key, _| open.contains(&key))
             };
+            let part = old(&self.0.state());
             if part.is_empty() {
                 return Ok(());
             }
-            let mut transaction = Transaction::default();
-            part.iter().try_for_each(|key| self.drop_known(&mut transaction, key))?;
-            self.0.journal.commit_async(transaction).await?;
+            let ids = self.0.journal.ids_async(KIND, part.clone()).await?;
+            let submitted = {
+                let mut state = self.0.state();
+                // One that was asked for meanwhile is looked at the next time.
+                let still: HashSet<Digest> = old(&state).into_iter().collect();
+                let mut transaction = Transaction::default();
+                for id in ids.iter().filter(|id| still.contains(&Digest::of(id))) {
+                    journal::drop_record(&mut transaction, KIND, id)?;
+                }
+                // Asked for before anybody can ask for one of them anew.
+                let submitted = match transaction.is_empty() {
+                    true => None,
+                    false => Some(self.0.journal.submit_async(transaction)?),
+                };
+                for key in part.iter().filter(|key| still.contains(*key)) {
+                    state.known.remove(*key);
+                }
+                submitted
+            };
+            if let Some(submitted) = submitted {
+                submitted.done().await?;
+            }
         }
     }
 }
@@ -296,7 +320,7 @@ impl Keep {
 
     fn note(&self) {
         let at = self.handle.0.clock.now();
-        self.handle.0.state().known.insert(&self.key.0, at, self.session.as_str().into(), ());
+        self.handle.0.state().known.insert(Digest::of(&self.key.0), at, self.session.as_str().into());
     }
 }
 

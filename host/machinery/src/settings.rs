@@ -1,5 +1,6 @@
 //! The configuration in force: read from `chela.json`, watched, replaced whole or not at all.
-//! Owns the file. Keeps true: what is in force has passed every check; a bad file changes nothing and says why.
+//! Owns the file. Keeps true: what is in force has passed every check; a bad file changes nothing and says why; the certificate that is in
+//! force is renewed whatever the file says.
 //! Never: prints a secret, or half applies.
 
 mod adopt;
@@ -114,6 +115,7 @@ pub struct Standing {
 pub struct Handle {
     settings: watch::Receiver<Arc<Settings>>,
     standing: watch::Receiver<Standing>,
+    asked: watch::Receiver<u64>,
     requests: mpsc::Sender<Request>,
 }
 
@@ -140,6 +142,12 @@ impl Handle {
     /// Completes when other settings than the ones last seen are in force.
     pub fn subscribe(&self) -> watch::Receiver<Arc<Settings>> {
         self.settings.clone()
+    }
+
+    /// Completes when somebody has asked for a reading, whatever that found. Files of secrets are not watched: they may
+    /// hold others now.
+    pub fn readings(&self) -> watch::Receiver<u64> {
+        self.asked.clone()
     }
 
     /// Reads the file now.
@@ -172,11 +180,12 @@ impl Service {
         let started_with = first.config.clone();
         let (settings, settings_seen) = watch::channel(Arc::new(first));
         let (standing, standing_seen) = watch::channel(Standing::default());
+        let (asked, asked_seen) = watch::channel(0);
         let (requests, inbox) = mpsc::channel(8);
-        let handle = Handle { settings: settings_seen, standing: standing_seen, requests };
+        let handle = Handle { settings: settings_seen, standing: standing_seen, asked: asked_seen, requests };
         let watcher = Watcher::file(&self.dir.config(), self.clock.clone());
         let looked = identity::look(&started_with.tls, &self.dir);
-        let mut state = State { service: self, started_with, settings, standing, looked };
+        let mut state = State { service: self, started_with, settings, standing, asked, looked };
         // What changed between the first reading and the watch is taken up now.
         drop(state.reload());
         (handle, state.run(watcher, inbox, stop))
@@ -188,6 +197,8 @@ struct State {
     started_with: Config,
     settings: watch::Sender<Arc<Settings>>,
     standing: watch::Sender<Standing>,
+    /// How often somebody has asked for a reading.
+    asked: watch::Sender<u64>,
     /// How the files of certificate and key looked when they were last read.
     looked: [identity::Look; 2],
 }
@@ -199,7 +210,12 @@ impl State {
                 () = stop.cancelled() => return,
                 request = inbox.recv() => match request {
                     // The asker may have gone: what was done stands all the same.
-                    Some(Request::Reload(answer)) => drop(answer.send(self.reload())),
+                    Some(Request::Reload(answer)) => {
+                        let read = self.reload();
+                        // After it: whoever looks again does so by the settings in force.
+                        self.asked.send_modify(|asked| *asked += 1);
+                        drop(answer.send(read));
+                    }
                     Some(Request::Patch { patch, base, replace, answer }) => {
                         drop(answer.send(self.patch(&patch, &base, replace)));
                     }
@@ -243,10 +259,30 @@ impl State {
                 Ok(self.apply(settings))
             }
             Err(error) => {
-                self.refuse(&error);
+                let mut problems = error.problems();
+                let more = self.renew_identity();
+                problems.extend(more.into_iter().filter(|problem| !error.problems().contains(problem)));
+                self.refuse(problems);
                 Err(error)
             }
         }
+    }
+
+    /// Shows the certificate in force as its files are now, although the configuration in the file is bad: it would end some day while
+    /// somebody mends a typing error elsewhere. Gives what is wrong with it.
+    fn renew_identity(&mut self) -> Vec<Problem> {
+        let old = self.settings.borrow().clone();
+        let found = match identity(&old.config.tls, &self.service.dir) {
+            Ok(found) => found,
+            Err(problems) => return problems.0,
+        };
+        if found != old.identity {
+            let (config, tokens, revision) = (old.config.clone(), old.tokens.clone(), old.revision.clone());
+            self.settings.send_replace(Arc::new(Settings { config, tokens, identity: found, revision }));
+            let restart_needed = self.standing.borrow().restart_needed.clone();
+            self.tell_applied(&Applied { changed: vec!["tls".into()], restart_needed });
+        }
+        Vec::new()
     }
 
     fn apply(&mut self, new: Settings) -> Applied {
@@ -269,17 +305,20 @@ impl State {
         if applied.changed.is_empty() && !was_refused {
             return applied;
         }
+        self.tell_applied(&applied);
+        applied
+    }
+
+    fn tell_applied(&self, applied: &Applied) {
         self.count("applied");
         tracing::info!(changed = ?applied.changed, restart_needed = ?applied.restart_needed, "configuration applied");
         self.service.bus.tell(
             Kind::ConfigApplied,
             data(json!({ "changed": applied.changed, "restartNeeded": applied.restart_needed })),
         );
-        applied
     }
 
-    fn refuse(&mut self, error: &Error) {
-        let problems = error.problems();
+    fn refuse(&mut self, problems: Vec<Problem>) {
         // The same bad file may be seen more than once while it is being written.
         if self.standing.borrow().problems == problems {
             return;

@@ -1,7 +1,7 @@
 //! The state journal: records of several kinds, changed by transactions that a power cut keeps whole or not at all.
 //! Owns its directory: segments `state.00000012.ndjson` (the highest number is appended to) and `snapshot.00000012.ndjson`, all that lived
 //! before the segment of that number. Keeps true: nothing is acknowledged before it was flushed; what a commit refused is not there; a
-//! flush that failed is never tried again. Never: holds a body in memory, knows what one means, or runs a thread ([`Committer`] does).
+//! flush that failed is never tried again. Never: holds a name or a body in memory, knows what one means, or runs a thread ([`Committer`] does).
 
 mod checkpoint;
 mod committer;
@@ -26,6 +26,7 @@ pub use read::{Record, Records};
 pub use salvage::{Salvaged, check, records, salvage};
 pub use transaction::{TRANSACTION_BYTES_MAX, Transaction};
 
+use crate::Digest;
 use crate::fs::File;
 use files::{Name, ROOM};
 use live::{Live, Place};
@@ -214,18 +215,29 @@ impl Journal {
 
     /// The record as it is on disk now.
     pub fn get(&self, kind: &str, id: &str) -> Result<Option<Record>, Error> {
-        self.live.get(kind, id).map(|place| read::Reader::new(&self.dir).record(id, &place)).transpose()
+        let place = self.live.get(kind, Digest::of(id));
+        place.map(|place| read::Reader::new(&self.dir).named(kind, id, &place)).transpose()
+    }
+
+    /// The ids of live records of a kind by their digests, read from disk, in the order in which they lie there; where there is none, there
+    /// is no id.
+    pub fn ids(&self, kind: &str, digests: &[Digest]) -> Result<Vec<String>, Error> {
+        let mut reader = read::Reader::new(&self.dir);
+        let mut places: Vec<Place> = digests.iter().filter_map(|digest| self.live.get(kind, *digest)).collect();
+        // Those of one line follow each other, and it is read once.
+        places.sort_unstable_by_key(|place| (place.file(), place.offset));
+        places.iter().map(|place| reader.with(place, |_, id, _| id.to_owned())).collect()
     }
 
     /// The live records of a kind, read from disk one by one, in the order of their last change.
     #[must_use]
-    pub fn records(&self, kind: &str) -> Records<'_> {
+    pub fn records(&self, kind: &str) -> Records {
         self.records_after(kind, 0)
     }
 
     /// Like [`Journal::records`], of those that a transaction after `seq` put.
     #[must_use]
-    pub fn records_after(&self, kind: &str, seq: u64) -> Records<'_> {
+    pub fn records_after(&self, kind: &str, seq: u64) -> Records {
         Records::new(&self.dir, self.live.of_kind(kind, seq))
     }
 
@@ -311,7 +323,7 @@ impl Journal {
             match &change.body {
                 Some(body) => {
                     let body = begin + body.start..begin + body.end;
-                    self.live.put(kind, id, Place::new(file, at, (seq, nth), kind, id, body));
+                    self.live.put(kind, id, Place::new(file, at, (seq, nth), body));
                 }
                 None => self.live.drop(kind, id),
             }

@@ -50,6 +50,11 @@ fn sixty_four_threads_commit_in_order_and_whole_while_checkpoints_run() {
     assert_eq!(committer.records("twin").expect("readable").len(), THREADS);
     let job = committer.get("job", "t7").expect("readable").expect("there");
     assert_eq!(job.body, format!("{{\"round\":{}}}", ROUNDS - 1).into_bytes());
+    let digests = ["t7", "nobody", "t0"].map(chela_storage::Digest::of);
+    let mut ids = committer.ids("job", &digests).expect("readable");
+    ids.sort_unstable();
+    assert_eq!(ids, ["t0", "t7"]);
+    assert!(committer.ids("question", &digests).expect("readable").is_empty());
     let journal = committer.stop().expect("it ended by itself");
     let mut all = all.into_inner().expect("no panic");
     all.sort_unstable();

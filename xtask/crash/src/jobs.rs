@@ -124,7 +124,11 @@ fn talk(gateway: &Gateway, known: &mut Known, model: &Model, chance: &mut fastra
         let pick = key.bytes().map(usize::from).sum::<usize>();
         let (from, to) = (pick % AGENTS, (pick / 7) % AGENTS);
         let to = if to == from { (to + 1) % AGENTS } else { to };
-        let Ok(job) = gateway.send(&key, from, to) else { return };
+        // A lane that is full takes it later; the life goes on.
+        let Ok(job) = gateway.send(&key, from, to) else {
+            std::thread::sleep(Duration::from_millis(2));
+            continue;
+        };
         known.calls.insert(key, Some(job));
         open += 1;
     }

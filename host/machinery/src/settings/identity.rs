@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::file::open_regular;
+use super::secrets::NO_CREDENTIALS;
 use crate::config::{Pem, Problems, Tls};
 use crate::layout::StateDir;
 use crate::schema::Problem;
@@ -13,7 +14,8 @@ use crate::tls::Identity;
 /// A chain of certificates is a few kilobytes.
 const PEM_BYTES_MAX: u64 = 256 * 1024;
 
-/// What a file looks like from outside, to tell whether it was written anew.
+/// What a file looks like from outside, to tell whether it was written anew, or may be read now: its change time also moves when only
+/// the rights do.
 pub(super) type Look = Option<(u64, i64, i64, u64)>;
 
 /// The identity of our listeners; none where none is configured.
@@ -39,7 +41,7 @@ pub fn identity(tls: &Tls, dir: &StateDir) -> Result<Option<Identity>, Problems>
 pub(super) fn look(tls: &Tls, dir: &StateDir) -> [Look; 2] {
     [&tls.certificate, &tls.key].map(|pem| {
         let facts = std::fs::metadata(place(pem.as_ref()?, dir).ok()?).ok()?;
-        Some((facts.len(), facts.mtime(), facts.mtime_nsec(), facts.ino()))
+        Some((facts.len(), facts.ctime(), facts.ctime_nsec(), facts.ino()))
     })
 }
 
@@ -49,10 +51,7 @@ fn place(pem: &Pem, dir: &StateDir) -> Result<PathBuf, String> {
         Pem::Credential(source) if source.credential.contains('/') => Err("a credential's name has no `/`".into()),
         Pem::Credential(source) => match std::env::var_os("CREDENTIALS_DIRECTORY") {
             Some(home) => Ok(Path::new(&home).join(&source.credential)),
-            None => {
-                Err("this process has no systemd credentials; run as a service with LoadCredential=, or name a file"
-                    .into())
-            }
+            None => Err(format!("{NO_CREDENTIALS}, or name a file")),
         },
     }
 }

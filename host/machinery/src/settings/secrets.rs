@@ -16,6 +16,9 @@ const OWNER: &str = "owner";
 /// A shorter token could be guessed.
 const TOKEN_CHARS_MIN: usize = 16;
 const SECRET_BYTES_MAX: u64 = 4096;
+/// What systemd hands over is for the service, and for root where it lies.
+pub(super) const NO_CREDENTIALS: &str = "this process has no systemd credentials; run as a service with LoadCredential=, \
+     or as root with CREDENTIALS_DIRECTORY=/run/credentials/chela.service (of the service that has them)";
 
 /// Who a token belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,10 +197,7 @@ fn text_of(secret: &Secret, dir: &StateDir) -> Result<String, Missing> {
         }
         Secret::Credential(source) => match std::env::var_os("CREDENTIALS_DIRECTORY") {
             Some(home) => Ok(read(&PathBuf::from(home).join(&source.credential))?),
-            None => Err(elsewhere(
-                "this process has no systemd credentials; run as a service with LoadCredential=, or use {file: …}"
-                    .into(),
-            )),
+            None => Err(elsewhere(format!("{NO_CREDENTIALS}, or use {{file: …}}"))),
         },
     }
 }
@@ -267,5 +267,9 @@ mod tests {
         check("{gateway:{auth:{token:{file:'none'}}}}", Err("cannot read"));
         check("{gateway:{auth:{token:{env:'CHELA_NO_SUCH_VARIABLE'}}}}", Err("CHELA_NO_SUCH_VARIABLE is not set"));
         check("{gateway:{auth:{token:{credential:'token'}}}}", Err("LoadCredential="));
+        check(
+            "{gateway:{auth:{token:{credential:'token'}}}}",
+            Err("as root with CREDENTIALS_DIRECTORY=/run/credentials/"),
+        );
     }
 }

@@ -73,7 +73,7 @@ impl Journal {
     /// Takes the snapshot into use, then removes what it replaces. A failure leaves old files, which the next checkpoint or start removes.
     pub fn finish_checkpoint(&mut self, written: Written) -> Result<(), Error> {
         let name = Name::Snapshot(written.number);
-        let is_old = |place: &Place| place.file.number() < written.number;
+        let is_old = |place: &Place| place.file().number() < written.number;
         let find = |place: &Place| written.lines.binary_search_by_key(&place.order(), |(order, ..)| *order);
         if self.live.places_mut().any(|place| is_old(place) && find(place).is_err()) {
             let what = "the snapshot lacks a live record".to_owned();

@@ -8,6 +8,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::{Error, Journal, Record, Transaction, Written};
+use crate::Digest;
 
 /// Transactions in one group, at most.
 const GROUP_MAX: usize = 1024;
@@ -23,6 +24,7 @@ enum Message {
     Commit(Transaction, Reply<u64>),
     Get { kind: String, id: String, reply: Reply<Option<Record>> },
     Records { kind: String, reply: Reply<Vec<Record>> },
+    Ids { kind: String, digests: Vec<Digest>, reply: Reply<Vec<String>> },
     Hold(Box<dyn FnOnce() + Send>),
     Checkpointed(Result<Written, Error>),
 }
@@ -102,6 +104,14 @@ impl Committer {
         let (answer, answered) = sync_channel(1);
         let reply = Box::new(move |outcome| drop(answer.send(outcome)));
         self.send(Message::Records { kind: kind.to_owned(), reply })?;
+        answered.recv().unwrap_or_else(|_| Err(Arc::new(Error::Stopped)))
+    }
+
+    /// The ids of records by their digests, likewise.
+    pub fn ids(&self, kind: &str, digests: &[Digest]) -> Result<Vec<String>, Arc<Error>> {
+        let (answer, answered) = sync_channel(1);
+        let reply = Box::new(move |outcome| drop(answer.send(outcome)));
+        self.send(Message::Ids { kind: kind.to_owned(), digests: digests.to_owned(), reply })?;
         answered.recv().unwrap_or_else(|_| Err(Arc::new(Error::Stopped)))
     }
 
@@ -189,6 +199,10 @@ impl Work {
                     Message::Records { kind, reply } => {
                         self.commit(&mut group, &mut replies);
                         reply(self.journal.records(&kind).collect::<Result<_, _>>().map_err(Arc::new));
+                    }
+                    Message::Ids { kind, digests, reply } => {
+                        self.commit(&mut group, &mut replies);
+                        reply(self.journal.ids(&kind, &digests).map_err(Arc::new));
                     }
                     Message::Hold(work) => {
                         self.commit(&mut group, &mut replies);

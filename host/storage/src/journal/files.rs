@@ -12,6 +12,9 @@ use crate::fs::{self, File, OpenOptions};
 /// Fills what a segment has room for: JSON may end with it, and no line begins or ends with it.
 pub(super) const ROOM: u8 = b' ';
 
+/// Files of higher numbers are somebody else's.
+const NUMBER_MAX: u64 = u64::MAX >> 2;
+
 /// One file of the journal, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Name {
@@ -33,7 +36,7 @@ impl Name {
 
     fn parse(name: &str) -> Option<Self> {
         let (what, rest) = name.split_once('.')?;
-        let number = rest.strip_suffix(".ndjson")?.parse().ok()?;
+        let number = rest.strip_suffix(".ndjson")?.parse().ok().filter(|number| *number <= NUMBER_MAX)?;
         let parsed = match what {
             "state" => Self::Segment(number),
             "snapshot" => Self::Snapshot(number),

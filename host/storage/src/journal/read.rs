@@ -24,23 +24,24 @@ pub struct Record {
 }
 
 /// The records of one kind; made by [`super::Journal::records`].
-pub struct Records<'a> {
-    places: VecDeque<(&'a str, Place)>,
+pub struct Records {
+    places: VecDeque<Place>,
     reader: Reader,
 }
 
-impl<'a> Records<'a> {
-    pub(super) fn new(dir: &Path, places: Vec<(&'a str, Place)>) -> Self {
+impl Records {
+    pub(super) fn new(dir: &Path, places: Vec<Place>) -> Self {
         Self { places: places.into(), reader: Reader::new(dir) }
     }
 }
 
-impl Iterator for Records<'_> {
+impl Iterator for Records {
     type Item = Result<Record, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (id, place) = self.places.pop_front()?;
-        Some(self.reader.record(id, &place))
+        let place = self.places.pop_front()?;
+        let record = |_: &str, id: &str, body: &[u8]| Record { id: id.to_owned(), seq: place.seq, body: body.to_vec() };
+        Some(self.reader.with(&place, record))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -48,7 +49,7 @@ impl Iterator for Records<'_> {
     }
 }
 
-impl ExactSizeIterator for Records<'_> {}
+impl ExactSizeIterator for Records {}
 
 /// Reads lines, and keeps the file and the line that it read last.
 pub(super) struct Reader {
@@ -73,20 +74,20 @@ impl Reader {
         Self { dir: dir.to_owned(), file: None, at: None, line: Vec::new(), parts: None }
     }
 
-    /// The record at `place`, whose name is known.
-    pub fn record(&mut self, id: &str, place: &Place) -> Result<Record, Error> {
-        self.load(place)?;
-        match self.line.get(place.body()) {
-            Some(body) => Ok(Record { id: id.to_owned(), seq: place.seq, body: body.to_vec() }),
-            None => Err(self.damaged(place, ANOTHER)),
-        }
+    /// The record at `place`, which is the one of this name.
+    pub fn named(&mut self, kind: &str, id: &str, place: &Place) -> Result<Record, Error> {
+        let record = |there: (&str, &str), body: &[u8]| {
+            (there == (kind, id)).then(|| Record { id: id.to_owned(), seq: place.seq, body: body.to_vec() })
+        };
+        let found = self.with(place, |kind, id, body| record((kind, id), body))?;
+        found.ok_or_else(|| self.damaged(place, ANOTHER))
     }
 
     /// Gives the kind, the id and the body of the record at `place`.
     pub fn with<R>(&mut self, place: &Place, take: impl FnOnce(&str, &str, &[u8]) -> R) -> Result<R, Error> {
         self.load(place)?;
-        let parts = self.parts.get_or_insert_with(|| parts(&self.line, place.file));
-        let nth = if matches!(place.file, Name::Snapshot(_)) { 0 } else { place.nth as usize };
+        let parts = self.parts.get_or_insert_with(|| parts(&self.line, place.file()));
+        let nth = if matches!(place.file(), Name::Snapshot(_)) { 0 } else { place.nth as usize };
         match parts.get(nth) {
             Some(Some(part)) if part.order == place.order() => {
                 Ok(take(&part.kind, &part.id, &self.line[part.body.clone()]))
@@ -96,20 +97,21 @@ impl Reader {
     }
 
     fn load(&mut self, place: &Place) -> Result<(), Error> {
-        if self.at == Some((place.file, place.offset)) {
+        let name = place.file();
+        if self.at == Some((name, place.offset)) {
             return Ok(());
         }
         self.at = None;
         self.parts = None;
-        let path = place.file.path(&self.dir);
+        let path = name.path(&self.dir);
         let failed = |source| Error::io("read", &path, source);
-        let file = match self.file.take().filter(|(name, _)| *name == place.file) {
+        let file = match self.file.take().filter(|(known, _)| *known == name) {
             Some((_, file)) => file,
             None => File::open(&path).map_err(failed)?,
         };
         self.line.resize(place.len as usize, 0);
         file.read_exact_at(&mut self.line, place.offset).map_err(failed)?;
-        self.file = Some((place.file, file));
+        self.file = Some((name, file));
         if !line::is_whole(&self.line) {
             return Err(self.damaged(place, "the checksum of a line that was whole when it was opened is wrong"));
         }
@@ -117,12 +119,12 @@ impl Reader {
         if !self.line.starts_with(format!("{{\"seq\":{},", place.seq).as_bytes()) {
             return Err(self.damaged(place, ANOTHER));
         }
-        self.at = Some((place.file, place.offset));
+        self.at = Some((name, place.offset));
         Ok(())
     }
 
     fn damaged(&self, place: &Place, what: &str) -> Error {
-        Error::Corrupt { path: place.file.path(&self.dir), offset: place.offset, what: what.into() }
+        Error::Corrupt { path: place.file().path(&self.dir), offset: place.offset, what: what.into() }
     }
 }
 

@@ -137,7 +137,7 @@ impl Reading<'_> {
             before = Some(order);
             count += 1;
             let at = (line.offset, u32::try_from(line.bytes.len()).unwrap_or(u32::MAX));
-            let place = Place::new(name, at, order, saved.kind, &saved.id, saved.body);
+            let place = Place::new(name, at, order, saved.body);
             self.live.put(saved.kind, &saved.id, place);
         }
         match head {
@@ -208,7 +208,7 @@ fn apply(live: &mut Live, name: Name, at: (u64, u32), entry: Entry) {
     for (change, nth) in entry.changes.into_iter().zip(0..) {
         let Change { kind, id, body } = change;
         match body {
-            Some(body) => live.put(kind, &id, Place::new(name, at, (entry.seq, nth), kind, &id, body)),
+            Some(body) => live.put(kind, &id, Place::new(name, at, (entry.seq, nth), body)),
             None => live.drop(kind, &id),
         }
     }
