@@ -24,8 +24,6 @@ use super::source::{self, Material, Source};
 
 /// What compiling one component may take.
 const COMPILE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-/// Set to 0, the allocator asks for memory as it needs it, not for a gigabyte to begin with that counts against the limit.
-const MEMORY_AS_IT_GROWS: &str = "MIMALLOC_ARENA_EAGER_COMMIT";
 const COMPILE_TIME_MAX: Duration = Duration::from_secs(60);
 /// Compiled components that are kept; the ones compiled longest ago go first.
 const FILES_MAX: usize = 64;
@@ -165,12 +163,7 @@ impl Cache {
         let mut command = Command::new(&self.compiler);
         // The state directory is named so that the child looks for no home.
         command.args(["plugin", "compile", source, "--to"]).arg(path).arg("--state-dir").arg(&self.dir);
-        command
-            .env("RUST_BACKTRACE", "0")
-            .env(MEMORY_AS_IT_GROWS, "0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let spawned = command.spawn();
         let mut child = spawned.map_err(|cause| Error::Spawn { program: self.compiler.clone(), cause })?;
         let ended = self.wait(&mut child);

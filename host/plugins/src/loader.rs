@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use bytes::Bytes;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
@@ -83,8 +84,8 @@ pub(super) struct Loader {
     stage: Stage,
     records: Records,
     config: Config,
-    /// The binding of the configuration that each slot stands by.
-    applied: BTreeMap<SlotName, String>,
+    /// The binding of the configuration that each slot stands by, and what a channel without one is configured to.
+    applied: BTreeMap<SlotName, (String, Option<String>)>,
     /// Updates that want more than the version they would replace.
     waiting: HashMap<SlotName, Candidate>,
     /// What last failed by itself, by slot, so that it is tried and told once.
@@ -183,11 +184,14 @@ impl Loader {
     fn take_up_binding(&mut self, slot: &Arc<Slot>) {
         let binding = self.binding_of(&slot.name);
         let digest = binding.as_ref().map(digest).unwrap_or_default();
-        if self.applied.get(&slot.name) == Some(&digest) {
+        let applied = (digest.clone(), self.under(&slot.name));
+        if self.applied.get(&slot.name) == Some(&applied) {
             return;
         }
-        self.applied.insert(slot.name.clone(), digest.clone());
-        self.failed.remove(&slot.name);
+        self.applied.insert(slot.name.clone(), applied);
+        if self.failed.remove(&slot.name).is_some() {
+            slot.forget_problem();
+        }
         let record = self.records.slots.get(&slot.name.to_string()).filter(|record| record.over == digest);
         if record.is_some_and(|record| record.disabled) {
             slot.disable();
@@ -277,7 +281,7 @@ impl Loader {
 }
 
 /// What the configuration binds, in order.
-fn desired(config: &Config) -> Vec<(SlotName, Option<Binding>, OnFailure)> {
+pub(super) fn desired(config: &Config) -> Vec<(SlotName, Option<Binding>, OnFailure)> {
     let plugins = &config.plugins;
     let mut desired = vec![(SlotName::Classifier, plugins.classifier.clone(), OnFailure::Builtin)];
     for guard in &plugins.guards {
@@ -294,8 +298,8 @@ fn desired(config: &Config) -> Vec<(SlotName, Option<Binding>, OnFailure)> {
     desired
 }
 
-fn digest(binding: &Binding) -> String {
-    let text = serde_json::to_vec(binding).expect("a binding is plain JSON");
+pub(super) fn digest(what: &impl Serialize) -> String {
+    let text = serde_json::to_vec(what).expect("it is plain JSON");
     blake3::hash(&text).to_hex()[..16].to_owned()
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::error::Error;
-use super::source::{Material, signature_of};
+use super::source::{FILE_BYTES_CEILING, Material, Source, read_file, signature_of};
 use crate::layout::StateDir;
 
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -28,6 +28,8 @@ pub(super) struct Records {
 pub(super) struct Record {
     /// The configuration's binding when this was written; another one there makes this void.
     pub(super) over: String,
+    /// Tells the `config` that a channel without a `source` had when somebody last said what serves there: another one is taken up.
+    pub(super) under: Option<String>,
     /// What is bound over the configuration.
     pub(super) current: Option<Bound>,
     /// What served last, whoever bound it.
@@ -53,6 +55,17 @@ pub(super) struct Bound {
     pub(super) grants: Vec<String>,
 }
 
+impl Bound {
+    /// Its copy, for when its own file is gone or holds something else.
+    pub(super) fn read_kept(&self, dir: &StateDir) -> Result<Material, Error> {
+        let source = match Source::parse(&self.source, &dir.plugins()) {
+            Source::Builtin(name) => Source::Builtin(name),
+            Source::File(_) => Source::File(kept(dir, &self.hash)),
+        };
+        Ok(Material::read(&source, FILE_BYTES_CEILING)?)
+    }
+}
+
 impl Record {
     pub(super) fn refuse(&mut self, version: String) {
         self.forgive(&version);
@@ -75,14 +88,20 @@ pub(super) fn version_key(hash: &str, config: &str) -> String {
 impl Records {
     /// What was bound before; a file that cannot be read counts as none, since the configuration alone is enough to serve.
     pub(super) fn load(dir: &StateDir) -> Self {
+        Self::read(dir).unwrap_or_else(|error| {
+            tracing::error!(%error, "what chela.json binds is used, and nothing else");
+            Self::default()
+        })
+    }
+
+    /// What was bound before; nothing where nothing was.
+    pub(super) fn read(dir: &StateDir) -> Result<Self, Error> {
         let path = dir.plugin_bindings();
-        match super::source::read_file(&path, FILE_BYTES_MAX) {
-            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-                tracing::error!(path = %path.display(), %error, "cannot be read; what chela.json binds is used");
-                Self::default()
-            }),
-            Err(_) => Self::default(),
+        if !path.exists() {
+            return Ok(Self::default());
         }
+        let bytes = read_file(&path, FILE_BYTES_MAX)?;
+        serde_json::from_slice(&bytes).map_err(|error| Error::DroppedFile { path, said: error.to_string() })
     }
 
     pub(super) fn save(&self, dir: &StateDir) -> Result<(), Error> {
@@ -119,6 +138,6 @@ impl Records {
     }
 }
 
-pub(super) fn kept(dir: &StateDir, hash: &str) -> PathBuf {
+fn kept(dir: &StateDir, hash: &str) -> PathBuf {
     dir.plugin_store().join(format!("{hash}.wasm"))
 }

@@ -74,7 +74,7 @@ impl Stage {
     pub(super) fn prepare(&self, wanted: &Wanted, instances: usize) -> Result<Staged, Error> {
         static GENERATIONS: AtomicU64 = AtomicU64::new(1);
         let label = || wanted.label.clone();
-        verify(wanted)?;
+        verify(&wanted.label, &wanted.material, wanted.sha256.as_deref(), &wanted.signatures)?;
         let mapped = self.cache.component(&wanted.material).map_err(|error| error.named(label()))?;
         let inspection = mapped.inspection.clone();
         if let Some(world) = wanted.world.filter(|world| !inspection.worlds.contains(world)) {
@@ -140,17 +140,21 @@ fn lowered(allowed: PluginLimits, attrs: &[(String, String)]) -> Result<PluginLi
 }
 
 /// A pinned file must be the very one, and a signed one must be vouched for by whom the deployment trusts.
-fn verify(wanted: &Wanted) -> Result<(), Error> {
-    if wanted.material.builtin.is_none() {
-        let material = &wanted.material;
-        signature::verify(&material.bytes, material.signature.as_deref(), &wanted.signatures)
-            .map_err(|refused| Error::Signature { source_name: wanted.label.clone(), refused })?;
+pub(super) fn verify(
+    label: &str,
+    material: &Material,
+    pinned: Option<&str>,
+    signatures: &Signatures,
+) -> Result<(), Error> {
+    if material.builtin.is_none() {
+        signature::verify(&material.bytes, material.signature.as_deref(), signatures)
+            .map_err(|refused| Error::Signature { source_name: label.to_owned(), refused })?;
     }
-    let Some(expected) = wanted.sha256.clone() else { return Ok(()) };
-    let found: String = Sha256::digest(&wanted.material.bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let Some(expected) = pinned else { return Ok(()) };
+    let found: String = Sha256::digest(&material.bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     match found == expected {
         true => Ok(()),
-        false => Err(Error::Hash { source_name: wanted.label.clone(), expected, found }),
+        false => Err(Error::Hash { source_name: label.to_owned(), expected: expected.to_owned(), found }),
     }
 }
 

@@ -11,6 +11,7 @@ mod sign;
 mod test;
 
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -264,15 +265,22 @@ pub(super) fn read_config(flag: &'static str, path: &Path) -> anyhow::Result<Map
     }
 }
 
-/// A workbench on the state directory's cache if there is one, else on one of its own that ends with the command.
+/// A workbench on the state directory's cache if that is for us, else on one of its own that ends with the command.
 fn workbench(dir: &StateDir) -> anyhow::Result<(Workbench, Option<Temporary>)> {
     match dir.plugin_cache() {
-        cache if cache.is_dir() => workbench_with(cache).map(|bench| (bench, None)),
+        cache if is_for_us(&cache) => workbench_with(cache).map(|bench| (bench, None)),
         _ => {
             let temporary = Temporary::new()?;
             workbench_with(temporary.0.clone()).map(|bench| (bench, Some(temporary)))
         }
     }
+}
+
+/// Whether there is a cache that nobody else could have put code into: what lies there is run. The one of a service is its user's, and root
+/// does without it.
+fn is_for_us(cache: &Path) -> bool {
+    let own = rustix::process::getuid().as_raw();
+    std::fs::metadata(cache).is_ok_and(|facts| facts.is_dir() && (facts.uid() == own || facts.uid() == 0))
 }
 
 /// A workbench that keeps compiled code in a directory.
@@ -288,7 +296,7 @@ struct Temporary(PathBuf);
 impl Temporary {
     fn new() -> anyhow::Result<Self> {
         let path = std::env::temp_dir().join(format!("chela-{}", uuid::Uuid::now_v7()));
-        chela_storage::make_private_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        chela_storage::make_own_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Self(path))
     }
 }

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::super::error::Error;
 use super::super::generation::Generation;
-use super::super::records::{Bound, kept, version_key};
+use super::super::records::{Bound, version_key};
 use super::super::slots::{Slot, SlotName};
-use super::super::source::{self, Material, Source};
+use super::super::source::{Material, Source};
 use super::super::stage::Wanted;
 use super::load::{Report, Why};
 use super::{Loader, bound_of};
@@ -99,11 +99,25 @@ impl Loader {
     /// What the configuration, or who has bound something over it, asks for: the file as it is now.
     fn fresh(&self, slot: &Slot) -> Result<Candidate, Error> {
         let record = self.records.slots.get(&slot.name.to_string());
-        let overriding =
-            record.filter(|record| self.is_valid(&slot.name, &record.over)).and_then(|record| record.current.clone());
+        let record = record.filter(|record| self.is_valid(&slot.name, &record.over));
+        let overriding = record.and_then(|record| Some((record, record.current.as_ref()?)));
         let binding = self.binding_of(&slot.name);
         match (overriding, binding) {
-            (Some(bound), _) => self.of_bound(slot, &bound),
+            (Some((record, bound)), _) => {
+                let found = self.of_bound(slot, bound)?;
+                let anew = self.configured_anew(&slot.name);
+                // A file that was rolled back does not come back because the configuration is another one.
+                let hash = &found.wanted.material.hash;
+                let was_refused = *hash != bound.hash && record.refused.iter().any(|version| version.starts_with(hash));
+                let mut candidate = match was_refused && (anew.is_some() || !record.refused.contains(&found.key())) {
+                    true => self.bound_as(slot, bound, self.read_kept(bound)?),
+                    false => found,
+                };
+                if let Some(config) = anew {
+                    candidate.wanted.config = config;
+                }
+                Ok(candidate)
+            }
             (None, Some(binding)) => self.of_binding(slot, &binding),
             (None, None) => Err(Error::Unbound { slot: slot.name.to_string() }),
         }
@@ -112,6 +126,28 @@ impl Loader {
     /// Whether a record was written under the configuration's binding of today.
     fn is_valid(&self, name: &SlotName, over: &str) -> bool {
         self.binding_of(name).as_ref().map(super::digest).unwrap_or_default() == over
+    }
+
+    /// Tells one `config` of a channel from another, as long as the configuration leaves it to others what serves there.
+    pub(super) fn under(&self, name: &SlotName) -> Option<String> {
+        let config = self.channel_config(name).filter(|_| self.binding_of(name).is_none())?;
+        let mut sorted = Value::Object(config.clone());
+        sorted.sort_all_objects();
+        Some(super::digest(&sorted))
+    }
+
+    /// The `config` of a channel that was changed after somebody last said what serves there.
+    pub(super) fn configured_anew(&self, name: &SlotName) -> Option<Map<String, Value>> {
+        let was = self.records.slots.get(&name.to_string())?.under.as_ref()?;
+        let is = self.under(name)?;
+        self.channel_config(name).filter(|_| *was != is).cloned()
+    }
+
+    fn channel_config(&self, name: &SlotName) -> Option<&Map<String, Value>> {
+        match name {
+            SlotName::Channel(channel) => self.config.channels.get(channel).map(|channel| &channel.config),
+            _ => None,
+        }
     }
 
     /// What the configuration's binding asks for, with the rules or the script that stand in for a default.
@@ -184,11 +220,7 @@ impl Loader {
     }
 
     fn read_kept(&self, bound: &Bound) -> Result<Material, Error> {
-        let source = match Source::parse(&bound.source, &self.room.dir.plugins()) {
-            Source::Builtin(name) => Source::Builtin(name),
-            Source::File(_) => Source::File(kept(&self.room.dir, &bound.hash)),
-        };
-        Ok(Material::read(&source, source::FILE_BYTES_CEILING)?)
+        bound.read_kept(&self.room.dir)
     }
 
     /// Whether the slot is served well by this very version.
@@ -196,16 +228,12 @@ impl Loader {
         slot.component().is_ok_and(|serving| is_version(&serving, candidate))
     }
 
-    /// The configuration in use, for a plugin of the same name.
+    /// The configuration that a component gets which came without one: the one in use, if it is the same plugin.
     pub(super) fn config_in_use(&self, slot: &Slot) -> (Map<String, Value>, Option<String>) {
-        match slot.bound() {
-            Some(serving) => (bound_of(&serving).config, Some(serving.identity.name.clone())),
-            None => match &slot.name {
-                SlotName::Channel(name) => {
-                    (self.config.channels.get(name).map(|channel| channel.config.clone()).unwrap_or_default(), None)
-                }
-                _ => (Map::new(), None),
-            },
+        match (self.configured_anew(&slot.name), slot.bound()) {
+            (Some(config), _) => (config, None),
+            (None, Some(serving)) => (bound_of(&serving).config, Some(serving.identity.name.clone())),
+            (None, None) => (self.channel_config(&slot.name).cloned().unwrap_or_default(), None),
         }
     }
 }

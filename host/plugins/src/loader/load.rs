@@ -138,6 +138,10 @@ impl Loader {
         if why != Why::Restore {
             self.forget_waiting(slot);
         }
+        // What is only restored leaves a configuration that is not in use as it was: to be taken up.
+        if why != Why::Restore {
+            self.note_under(&slot.name);
+        }
         let record = self.record_of(&slot.name);
         record.forgive(&candidate.key());
         record.disabled = false;
@@ -156,6 +160,13 @@ impl Loader {
         });
         self.tell(kind, slot, facts);
         Ok(report(slot, "serving", &new, staged.summary, replaced, shadow, since))
+    }
+
+    /// From here on only another `config` of the channel is news. One without an entry has none so far.
+    pub(super) fn note_under(&mut self, name: &SlotName) {
+        let none = || super::digest(&json!({}));
+        let under = self.under(name).unwrap_or_else(none);
+        self.record_of(name).under = Some(under);
     }
 
     /// An update of a plugin may not import more than its earlier version, unless the operator says so.

@@ -117,8 +117,11 @@ impl Loader {
     fn accept(&mut self, name: &SlotName) -> Result<Value, Error> {
         let slot = self.slot(name)?;
         // The very bytes that were looked at, whatever a file holds by now.
-        let candidate =
+        let mut candidate =
             self.waiting.get(name).cloned().ok_or_else(|| Error::NothingWaits { slot: name.to_string() })?;
+        if let Some(config) = self.configured_anew(name).filter(|_| candidate.wanted.config_of.is_some()) {
+            (candidate.wanted.config, candidate.wanted.config_of) = (config, None);
+        }
         Ok(json!(self.load(&slot, &candidate, Why::Accepted)?))
     }
 
@@ -136,6 +139,7 @@ impl Loader {
         }
         let current = self.overriding(name, previous);
         self.record_of(name).current = current;
+        self.note_under(name);
         self.save();
         Ok(json!(report))
     }

@@ -8,7 +8,7 @@ use chela_kit::{Language, Name, Project, World};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::{Temporary, read_input, workbench, workbench_with};
+use super::{Temporary, is_for_us, read_input, workbench, workbench_with};
 use crate::cli::Output;
 use crate::cli::exit::WrongArgument;
 use crate::config::{ChannelLimits, PluginLimits};
@@ -124,7 +124,7 @@ impl Found {
 
     /// A workbench that keeps compiled code: with the gateway's, or else in the project, since some take long to compile.
     pub(super) fn workbench(&self, dir: &StateDir) -> anyhow::Result<(Workbench, Option<Temporary>)> {
-        if dir.plugin_cache().is_dir() || self.project.language == Language::Script {
+        if is_for_us(&dir.plugin_cache()) || self.project.language == Language::Script {
             return workbench(dir);
         }
         workbench_with(self.dir.join("build/cache")).map(|bench| (bench, None))
