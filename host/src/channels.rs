@@ -29,7 +29,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chela_channel::{DELIVERIES_MAX, Outbound, Standing, State, WebhookRequest, is_target};
+use chela_channel::{DELIVERIES_MAX, Outbound, Standing, State, WEBHOOK_MS, WebhookRequest, is_target};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
@@ -61,7 +61,7 @@ const ASKS_MAX: usize = 1_024;
 /// What the bodies of all webhook calls under way may take together.
 const HOOK_BYTES_ALL: usize = 64 * 1024 * 1024;
 /// How long a webhook call waits for its answer.
-const WEBHOOK_PATIENCE: Duration = Duration::from_secs(15);
+const WEBHOOK_PATIENCE: Duration = Duration::from_millis(WEBHOOK_MS);
 /// How long a channel may take to say goodbye.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -198,6 +198,8 @@ enum Ask {
     Handover(plugins::Handover),
     /// What it may reach or use has changed, or an operator says so.
     Restart,
+    /// Its secrets may be others now.
+    LookAtSecrets,
     /// Another version serves.
     Use(plugins::Version),
 }

@@ -112,7 +112,8 @@ pub struct Adapter {
     pub(crate) timers: BTreeMap<String, u64>,
     pub(crate) connections: BTreeMap<String, Connection>,
     pub(crate) requests: BTreeSet<String>,
-    pub(crate) webhooks: BTreeSet<String>,
+    /// Webhook calls that wait for their answers, and until when their callers do.
+    pub(crate) webhooks: BTreeMap<String, u64>,
     pub(crate) outbox: Outbox,
     pub(crate) seen: Seen,
     pub(crate) frames: Bucket,
@@ -146,7 +147,7 @@ impl Adapter {
             timers: BTreeMap::new(),
             connections: BTreeMap::new(),
             requests: BTreeSet::new(),
-            webhooks: BTreeSet::new(),
+            webhooks: BTreeMap::new(),
             outbox: Outbox::default(),
             seen: Seen::default(),
             frames: Bucket::full(rates.frames, now),
@@ -212,7 +213,7 @@ impl Adapter {
     pub fn next_due(&self) -> Option<u64> {
         let resting = if let Phase::Resting { until } = self.phase { Some(until) } else { None };
         let alive = self.connections.values().filter_map(|connection| connection.keepalive.as_ref()?.next);
-        let own = self.timers.values().copied().chain(alive).chain(resting);
+        let own = self.timers.values().chain(self.webhooks.values()).copied().chain(alive).chain(resting);
         // During a call nothing is handed over; what is due then is when the call has ended.
         let gives = self.phase == Phase::Live && self.delivers() && self.has_room();
         own.chain(self.outbox.next_due(gives)).min()

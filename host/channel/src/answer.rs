@@ -128,7 +128,7 @@ fn act(adapter: &mut Adapter, output: Output, now: u64, acts: &mut Vec<Effect>) 
             }
         }
         Output::WebhookResponse(response) => {
-            if adapter.webhooks.remove(&response.id) {
+            if adapter.webhooks.remove(&response.id).is_some() {
                 acts.push(Effect::Respond(response));
             }
         }

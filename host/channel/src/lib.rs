@@ -17,7 +17,7 @@ pub use adapter::{Adapter, Connection, Phase, Standing, Status};
 pub use check::{Bounds, check};
 pub use outbox::{AGE_MS_MAX, DELIVERIES_MAX, Done, Outcome};
 pub use rates::Rates;
-pub use step::{Commit, Effect, Event, Refusal, restart_after, step};
+pub use step::{Commit, Effect, Event, Refusal, WEBHOOK_MS, restart_after, step};
 pub use words::{
     Command, Compression, Delivered, Encoding, Header, Health, Inbound, Input, Keepalive, Open, Outbound, Output,
     Piece, Presence, Question, Request, Response, Signed, State, Text, Wants, WebhookRequest, WebhookResponse,

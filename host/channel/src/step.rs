@@ -14,6 +14,8 @@ const WELL_MS: u64 = 60_000;
 const DETAIL_CHARS: usize = 300;
 /// Webhook calls that may wait for their answers.
 const WEBHOOKS_MAX: usize = 64;
+/// How long each waits: whoever calls is gone after that.
+pub const WEBHOOK_MS: u64 = 15_000;
 
 /// What happened. Socket events carry the epoch that [`Effect::Open`] gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,7 +166,7 @@ pub fn step(adapter: &mut Adapter, event: Event, seed: u64, now: u64) -> Vec<Eff
         Event::Deliver { outbound, since } => {
             adapter.outbox.add(outbound, since);
         }
-        Event::Webhook(request) => adapter.webhook(request, &mut effects),
+        Event::Webhook(request) => adapter.webhook(request, now, &mut effects),
         Event::Presence(presence) => {
             if adapter.delivers() && adapter.has_room() {
                 adapter.push(Input::Presence(presence));
@@ -244,13 +246,13 @@ impl Adapter {
         }
     }
 
-    fn webhook(&mut self, request: WebhookRequest, effects: &mut Vec<Effect>) {
+    fn webhook(&mut self, request: WebhookRequest, now: u64, effects: &mut Vec<Effect>) {
         let lives = matches!(self.phase, Phase::Live | Phase::Calling);
         if !lives || !self.has_room() || self.webhooks.len() >= WEBHOOKS_MAX {
             effects.push(Effect::Unanswered { webhook: request.id });
             return;
         }
-        self.webhooks.insert(request.id.clone());
+        self.webhooks.insert(request.id.clone(), now.saturating_add(WEBHOOK_MS));
         self.push(Input::Webhook(request));
     }
 
@@ -315,7 +317,7 @@ impl Adapter {
         if !std::mem::take(&mut self.requests).is_empty() {
             effects.push(Effect::DropRequests);
         }
-        for webhook in std::mem::take(&mut self.webhooks) {
+        for (webhook, _) in std::mem::take(&mut self.webhooks) {
             effects.push(Effect::Unanswered { webhook });
         }
         self.timers.clear();
@@ -337,6 +339,12 @@ impl Adapter {
         for name in due {
             self.timers.remove(&name);
             self.push(Input::Timer { name });
+        }
+        let given_up: Vec<String> =
+            self.webhooks.iter().filter(|(_, until)| **until <= now).map(|(id, _)| id.clone()).collect();
+        for webhook in given_up {
+            self.webhooks.remove(&webhook);
+            effects.push(Effect::Unanswered { webhook });
         }
         let mut sent = Vec::new();
         for (connection, known) in &mut self.connections {

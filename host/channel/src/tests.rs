@@ -309,6 +309,35 @@ fn while_the_adapter_is_busy_what_waits_for_it_has_an_end() {
 }
 
 #[test]
+fn webhook_calls_that_are_never_answered_leave_room_once_their_callers_are_gone() {
+    let mut driven = Driven::ready();
+    let call = |n: usize| {
+        let (id, method, path) = (n.to_string(), "POST".to_owned(), "events".to_owned());
+        let (query, headers, body) = (String::new(), Vec::new(), Vec::new());
+        Event::Webhook(WebhookRequest { id, method, path, query, headers, body, verified: true })
+    };
+    let unanswered = |id: &str| Effect::Unanswered { webhook: id.into() };
+    for n in 0..64 {
+        assert_eq!(driven.told(call(n)).len(), 1);
+        assert_eq!(driven.answer(Vec::new()), [], "the adapter says nothing to it");
+    }
+    assert_eq!(driven.step(call(64)), [unanswered("64")]);
+    assert_eq!(driven.adapter.next_due(), Some(WEBHOOK_MS));
+    driven.now = WEBHOOK_MS - 1;
+    assert_eq!(driven.step(Event::Tick), []);
+    driven.now = WEBHOOK_MS;
+    let given_up = driven.step(Event::Tick);
+    assert!(given_up.len() == 64 && given_up.contains(&unanswered("0")), "{given_up:?}");
+    assert_eq!(driven.told(call(65)).len(), 1, "there is room again");
+    let answer = |id: &str| {
+        let (id, body) = (id.to_owned(), literal("well"));
+        Output::WebhookResponse(WebhookResponse { id, status: 200, headers: Vec::new(), body })
+    };
+    let effects = driven.answer(vec![answer("0"), answer("65")]);
+    assert!(matches!(effects.as_slice(), [Effect::Respond(response)] if response.id == "65"), "{effects:?}");
+}
+
+#[test]
 fn keepalives_go_out_while_the_adapter_is_at_work() {
     let mut driven = Driven::ready().with_socket();
     let alive = |frame: &str| {

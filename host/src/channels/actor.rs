@@ -6,13 +6,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chela_channel::{Adapter as Machine, Bounds, Event, Phase, Presence, Standing, State, step};
+use chela_channel::{Adapter as Machine, Bounds, Event, Phase, Presence, Response, Standing, State, step};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::grants::{Granted, rates_of};
-use super::sockets::Socket;
+use super::grants::{Granted, find_secrets, rates_of};
+use super::secrets::Again;
+use super::sockets::{Happened, Room, Socket};
 use super::store::{self, Taken};
 use super::{Ask, Hooked, STOP_PATIENCE, Shared};
 use crate::journal::Transaction;
@@ -21,6 +22,8 @@ use crate::traces;
 
 /// What sockets and requests may have ready for the adapter; then they wait.
 const EVENTS_MAX: usize = 256;
+/// What the frames among them may take together.
+const FRAME_BYTES_ALL: u32 = 8 << 20;
 const IN_PLACE_WITHIN: Duration = Duration::from_secs(2);
 /// The machine's time begins here, so that what happened before this process has a time too.
 const EPOCH_MS: u64 = 40 * 86_400_000;
@@ -49,12 +52,13 @@ pub(super) struct Actor {
     pub(super) requests: JoinSet<()>,
     /// Calls that wait for their answers, with their paths.
     pub(super) webhooks: HashMap<String, (oneshot::Sender<Hooked>, String)>,
-    pub(super) events: mpsc::Sender<Event>,
+    pub(super) events: mpsc::Sender<Happened>,
+    pub(super) room: Room,
     /// To whom messages go that more is to be done about.
     pub(super) taking: mpsc::Sender<Taken>,
     /// What was refused lately, so that it is told once a minute.
     pub(super) told: HashMap<String, Duration>,
-    happened: mpsc::Receiver<Event>,
+    happened: mpsc::Receiver<Happened>,
     asks: mpsc::Receiver<Ask>,
     /// Messages on record found no room among what is asked.
     overfull: Arc<Notify>,
@@ -89,6 +93,7 @@ impl Actor {
             requests: JoinSet::new(),
             webhooks: HashMap::new(),
             events,
+            room: Room::of(FRAME_BYTES_ALL),
             taking,
             told: HashMap::new(),
             happened,
@@ -132,8 +137,8 @@ impl Actor {
                 },
                 () = sleep(&clock, due) => self.feed(Event::Tick).await,
                 happened = self.happened.recv(), if self.machine.has_room() => {
-                    if let Some(event) = happened {
-                        self.feed(event).await;
+                    if let Some(happened) = happened {
+                        self.hear(happened).await;
                     }
                 }
                 Some(_) = self.requests.join_next(), if !self.requests.is_empty() => {}
@@ -202,6 +207,18 @@ impl Actor {
         self.show_connections();
     }
 
+    /// Takes up what a socket or a request tells. What was refused only on its way, such as an inner address behind a granted name, is told
+    /// like all that is not granted.
+    async fn hear(&mut self, Happened { event, room }: Happened) {
+        match &event {
+            Event::Closed { reason, refused: true, .. } => self.denied("socket", reason),
+            Event::Response(Response { error, refused: true, .. }) => self.denied("request", error),
+            _ => {}
+        }
+        self.feed(event).await;
+        drop(room);
+    }
+
     /// What is left of a socket that has ended; one of the same name may be open by now.
     pub(super) fn drop_socket(&mut self, connection: &str, epoch: u64) {
         if self.sockets.get(connection).is_some_and(|socket| socket.epoch == epoch) {
@@ -238,12 +255,26 @@ impl Actor {
             }
             Ask::Handover(handover) => self.handover = Some(handover),
             Ask::Restart => self.feed(Event::Restart).await,
+            Ask::LookAtSecrets => self.look_at_secrets().await,
             // Older ones are those that it has left behind itself.
             Ask::Use(version) if version.id() > self.version.id() => {
                 self.version = version;
                 self.feed(Event::Restart).await;
             }
             Ask::Use(_) => {}
+        }
+    }
+
+    /// Begins anew with secrets that are others now. Where one is gone all stay, as they do after a bad configuration.
+    async fn look_at_secrets(&mut self) {
+        let found = find_secrets(&self.shared, &self.name);
+        match self.granted.secrets.again(&found) {
+            Again::Same => {}
+            Again::Other => {
+                tracing::info!(channel = self.name, "its secrets have changed; it begins anew with them");
+                self.feed(Event::Restart).await;
+            }
+            Again::Gone(said) => self.shared.refuse(&self.name, "secret", &said, serde_json::json!({})),
         }
     }
 

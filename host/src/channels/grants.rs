@@ -29,8 +29,7 @@ pub(super) struct Granted {
 
 impl Granted {
     pub(super) fn of(shared: &Shared, channel: &str) -> Self {
-        let settings = shared.options.settings.current();
-        let grants = settings.config.channels.get(channel).map(|channel| channel.grants.clone()).unwrap_or_default();
+        let grants = grants_of(shared, channel);
         let hosts = Arc::new(hosts_of(&grants.hosts));
         let caller = Caller::new(shared.options.clock.clone(), hosts.clone());
         if let Err(error) = &caller {
@@ -56,6 +55,16 @@ pub(super) fn rates_of(shared: &Shared, channel: &str) -> Rates {
     let settings = shared.options.settings.current();
     let rates = settings.config.channels.get(channel).map(|channel| channel.grants.rates).unwrap_or_default();
     Rates { frames: rates.frames, requests: rates.requests, messages: rates.messages }
+}
+
+/// The secrets of a channel as they are found now.
+pub(super) fn find_secrets(shared: &Shared, channel: &str) -> Secrets {
+    secrets_of(shared, &grants_of(shared, channel))
+}
+
+fn grants_of(shared: &Shared, channel: &str) -> Grants {
+    let settings = shared.options.settings.current();
+    settings.config.channels.get(channel).map(|channel| channel.grants.clone()).unwrap_or_default()
 }
 
 fn hosts_of(hosts: &[ReachableHost]) -> Hosts {

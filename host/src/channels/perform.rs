@@ -14,7 +14,7 @@ use super::Hooked;
 use super::actor::Actor;
 use super::routing;
 use super::secrets::{Filled, Unfilled};
-use super::sockets::{Opening, Socket};
+use super::sockets::{Happened, Opening, Socket};
 use crate::bus::data;
 use crate::egress::Asked;
 use crate::event::Kind;
@@ -130,6 +130,7 @@ impl Actor {
             hosts: self.granted.hosts.clone(),
             secrets: self.granted.secrets.clone(),
             events: self.events.clone(),
+            room: self.room.clone(),
         };
         self.sockets.insert(open.connection, Socket::open(opening));
     }
@@ -186,7 +187,6 @@ impl Actor {
         let (limits, secrets, told) =
             (self.granted.limits(timeout_ms), self.granted.secrets.clone(), self.events.clone());
         let asked = Asked { method, url, headers, body: Bytes::from(body) };
-        let (shared, name) = (self.shared.clone(), self.name.clone());
         self.requests.spawn(async move {
             let response = match caller.request(asked, limits, bound).await {
                 Ok(answered) => Response {
@@ -203,16 +203,12 @@ impl Actor {
                     sent: true,
                 },
                 Err(error) => {
-                    let said = secrets.scrub_text(&error.to_string());
-                    if error.is_refusal() {
-                        shared.refuse(&name, "request", &said, json!({}));
-                    }
-                    let sent = error.may_be_done();
+                    let (said, sent) = (secrets.scrub_text(&error.to_string()), error.may_be_done());
                     Response { sent, ..Response::unsent(id, said, error.is_refusal()) }
                 }
             };
             // The adapter may be gone; then nobody waits for it.
-            let _ = told.send(Event::Response(response)).await;
+            let _ = told.send(Happened::light(Event::Response(response))).await;
         });
     }
 
@@ -298,7 +294,8 @@ impl Actor {
         }
     }
 
-    fn denied(&mut self, what: &'static str, said: &str) {
+    /// Something that is not granted was refused.
+    pub(super) fn denied(&mut self, what: &'static str, said: &str) {
         if self.is_news(said) {
             self.shared.options.plugins.adapter_denied(&self.name, &self.version, what, said);
             self.shared.refuse(&self.name, what, said, json!({}));

@@ -242,10 +242,14 @@ async fn ended_with(shared: &Shared, ended: Vec<(String, Arc<Ended>)>) -> bool {
     let mut over = Vec::new();
     for (run, ended) in ended {
         let Some(reply) = shared.state().replies.get(&run).cloned() else { continue };
-        let text = words_of(shared.locale(), &ended);
-        let question = match ended.status {
+        let asked = match ended.status {
             Status::Ok => question_of(shared, &run, &reply.session).await,
             _ => None,
+        };
+        let (question, text) = match asked {
+            // What else it says is said to another agent.
+            Some((question, asked)) if reply.is_foreign() => (Some(question), asked),
+            asked => (asked.map(|(question, _)| question), words_of(shared.locale(), &ended)),
         };
         if text.trim().is_empty() || reply.only_questions && question.is_none() {
             give_up(shared, &run).await;
@@ -256,8 +260,18 @@ async fn ended_with(shared: &Shared, ended: Vec<(String, Arc<Ended>)>) -> bool {
             waits = true;
             continue;
         }
-        if ended.status == Status::Ok {
-            route_on(shared, &run, &reply, &text).await;
+        if ended.status == Status::Ok
+            && !reply.is_foreign()
+            && let Err(error) = route_on(shared, &run, &reply, &text).await
+        {
+            tracing::warn!(
+                channel = reply.channel,
+                run,
+                error = &error as &dyn std::error::Error,
+                "a reply waits, since whom it speaks to cannot hear of it yet"
+            );
+            waits = true;
+            continue;
         }
         if let Err(error) = store::drop_reply(&mut transaction, &run) {
             unposted(shared, &reply.channel, &error.into());
@@ -299,8 +313,8 @@ fn words_of(locale: Locale, ended: &Ended) -> String {
     }
 }
 
-/// What a run asks of people, so that networks that can offer a way to answer it do.
-async fn question_of(shared: &Shared, run: &str, session: &str) -> Option<Question> {
+/// What a run asks of people, so that networks that can offer a way to answer it do; and in which words.
+async fn question_of(shared: &Shared, run: &str, session: &str) -> Option<(Question, String)> {
     let key = SessionKey::parse(session).ok()?;
     let settings = shared.options.settings.current();
     let asks = |agent: &&Agent| agent.id == key.agent && agent.role == AgentRole::Orchestrator;
@@ -308,14 +322,14 @@ async fn question_of(shared: &Shared, run: &str, session: &str) -> Option<Questi
     let id = shared.options.sessions.get(&key)?.id.clone();
     let rows = shared.options.sessions.rows_of_run(&key, &id, run).await.ok()?;
     let parts = rows.iter().rev().filter_map(|row| row["content"].as_array()).flatten();
-    let mut asked = parts.filter_map(|part| part["humanQuery"]["id"].as_str());
-    asked.next().map(|id| Question { id: id.to_owned(), choices: Vec::new() })
+    let mut asked = parts.filter_map(|part| Some((part["humanQuery"]["id"].as_str()?, part["text"].as_str()?)));
+    asked.next().map(|(id, text)| (Question { id: id.to_owned(), choices: Vec::new() }, text.to_owned()))
 }
 
-/// Other agents that a reply speaks to hear of it: each by a job, which the same reply begins once.
-async fn route_on(shared: &Shared, run: &str, reply: &Reply, text: &str) {
+/// Other agents that a reply speaks to hear of it: each by a job, which the same reply begins once. An error is one that passes.
+async fn route_on(shared: &Shared, run: &str, reply: &Reply, text: &str) -> Result<(), jobs::Error> {
     let settings = shared.options.settings.current();
-    let Ok(from) = SessionKey::parse(&reply.session) else { return };
+    let Ok(from) = SessionKey::parse(&reply.session) else { return Ok(()) };
     for agent in mentioned(&settings.config, text).into_iter().filter(|agent| **agent != from.agent) {
         let cause = shared.options.sessions.cause_of(run).await.ok().flatten();
         let send = jobs::Send {
@@ -330,11 +344,15 @@ async fn route_on(shared: &Shared, run: &str, reply: &Reply, text: &str) {
             parent_conversation_id: None,
             work_session_id: None,
         };
-        if let Err(error) = shared.options.jobs.route(send).await {
-            let more = serde_json::json!({ "fromAgent": from.agent, "toAgent": agent });
-            shared.refuse(&reply.channel, "mention", &error.to_string(), more);
+        match shared.options.jobs.route(send).await {
+            Err(error) if error.is_callers() => {
+                let more = serde_json::json!({ "fromAgent": from.agent, "toAgent": agent });
+                shared.refuse(&reply.channel, "mention", &error.to_string(), more);
+            }
+            begun => drop(begun?),
         }
     }
+    Ok(())
 }
 
 /// What a job tells people; false when it has to wait for its channel, or for room there.

@@ -16,13 +16,15 @@ const SCRUBBED_BYTES_MIN: usize = 4;
 
 /// What a channel may tell, and to whom.
 #[derive(Default)]
-pub(super) struct Secrets(BTreeMap<String, Known>);
+pub(super) struct Secrets {
+    known: BTreeMap<String, Known>,
+    /// What is cut out, and the name that stands there instead. The longest first: one secret may be the beginning of another.
+    forms: Vec<(String, String)>,
+}
 
 struct Known {
     /// Or what to change so that it is there.
     value: Result<String, String>,
-    /// Every way in which it may be written.
-    forms: Vec<String>,
     hosts: Arc<Hosts>,
 }
 
@@ -35,6 +37,16 @@ pub(super) enum Unfilled {
     Missing(String),
 }
 
+/// What another look at the same secrets has found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    Same,
+    /// Some are others now, or are there at last.
+    Other,
+    /// One that is in use is there no more, and why.
+    Gone(String),
+}
+
 /// A text with its secrets in it. Not for any log.
 pub(super) struct Filled {
     pub(super) text: String,
@@ -45,15 +57,17 @@ pub(super) struct Filled {
 impl Secrets {
     pub(super) fn add(&mut self, name: String, value: Result<String, String>, hosts: Hosts) {
         const ALL: [Encoding; 4] = [Encoding::Raw, Encoding::Json, Encoding::Url, Encoding::Base64];
-        let long = value.as_ref().ok().filter(|value| value.len() >= SCRUBBED_BYTES_MIN);
-        let mut forms: Vec<String> = long.iter().flat_map(|value| ALL.map(|way| encoded(value, way))).collect();
-        forms.sort();
-        forms.dedup();
-        self.0.insert(name, Known { value, forms, hosts: Arc::new(hosts) });
+        self.forms.retain(|(_, known)| *known != name);
+        if let Some(long) = value.as_ref().ok().filter(|value| value.len() >= SCRUBBED_BYTES_MIN) {
+            self.forms.extend(ALL.map(|way| (encoded(long, way), name.clone())));
+        }
+        self.forms.sort_by(|(a, of_a), (b, of_b)| b.len().cmp(&a.len()).then_with(|| (a, of_a).cmp(&(b, of_b))));
+        self.forms.dedup();
+        self.known.insert(name, Known { value, hosts: Arc::new(hosts) });
     }
 
     fn value(&self, name: &str) -> Result<&str, Unfilled> {
-        let known = self.0.get(name);
+        let known = self.known.get(name);
         let known = known.ok_or_else(|| {
             let shown: String = name.chars().take(80).collect();
             Unfilled::Denied(format!("the secret {shown:?} is not granted; an operator can add it to `grants.secrets`"))
@@ -63,6 +77,20 @@ impl Secrets {
             true => Err(Unfilled::Missing(format!("the secret `{name}` is empty"))),
             false => Ok(value),
         }
+    }
+
+    /// What has become of these, if `found` is what is there now.
+    pub(super) fn again(&self, found: &Self) -> Again {
+        let mut again = Again::Same;
+        for name in found.known.keys() {
+            match (self.value(name), found.value(name)) {
+                (Ok(was), Ok(is)) if was == is => {}
+                (_, Ok(_)) => again = Again::Other,
+                (Ok(_), Err(Unfilled::Missing(said))) => return Again::Gone(said),
+                (_, Err(_)) => {}
+            }
+        }
+        again
     }
 
     /// Fills a text in; `body` is what a signature may be over.
@@ -105,7 +133,7 @@ impl Secrets {
     /// Whether these secrets may be told to the host of an address.
     pub(super) fn may_tell(&self, used: &[String], url: &str) -> Result<(), Unfilled> {
         for name in used {
-            if !self.0.get(name).is_some_and(|known| known.hosts.allows(url)) {
+            if !self.known.get(name).is_some_and(|known| known.hosts.allows(url)) {
                 let said = format!("the secret `{name}` is not granted for this host; its `hosts` say which it is for");
                 return Err(Unfilled::Denied(said));
             }
@@ -126,12 +154,12 @@ impl Secrets {
     }
 
     fn is_in(&self, bytes: &[u8]) -> bool {
-        self.forms().any(|(_, form)| memmem::find(bytes, form.as_bytes()).is_some())
+        self.forms.iter().any(|(form, _)| memmem::find(bytes, form.as_bytes()).is_some())
     }
 
     fn scrubbed(&self, bytes: &[u8]) -> Vec<u8> {
         let mut clean = bytes.to_vec();
-        for (name, form) in self.forms() {
+        for (form, name) in &self.forms {
             let mut out = Vec::with_capacity(clean.len());
             let mut rest = clean.as_slice();
             while let Some(at) = memmem::find(rest, form.as_bytes()) {
@@ -143,10 +171,6 @@ impl Secrets {
             clean = out;
         }
         clean
-    }
-
-    fn forms(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().flat_map(|(name, known)| known.forms.iter().map(move |form| (&**name, &**form)))
     }
 }
 
@@ -212,6 +236,29 @@ mod tests {
     }
 
     #[test]
+    fn another_look_tells_what_is_other_and_what_is_gone() {
+        let check = |was: [Result<&str, &str>; 2], is: [Result<&str, &str>; 2], expected: Again| {
+            let of = |values: [Result<&str, &str>; 2]| {
+                let mut secrets = Secrets::default();
+                for (name, value) in ["a", "b"].into_iter().zip(values) {
+                    let hosts = Hosts::new(["chat.example"].into_iter(), "grants.hosts");
+                    secrets.add(name.into(), value.map(str::to_owned).map_err(str::to_owned), hosts);
+                }
+                secrets
+            };
+            assert_eq!(of(was).again(&of(is)), expected, "{was:?} {is:?}");
+        };
+        let gone = || Again::Gone("the secret `a`: no file".into());
+        check([Ok("one"), Ok("two")], [Ok("one"), Ok("two")], Again::Same);
+        check([Ok("one"), Ok("two")], [Ok("one"), Ok("three")], Again::Other);
+        check([Err("no file"), Ok("two")], [Ok("one"), Ok("two")], Again::Other);
+        check([Err("no file"), Ok("two")], [Err("no rights"), Ok("two")], Again::Same);
+        check([Ok("one"), Ok("two")], [Err("no file"), Ok("two")], gone());
+        check([Ok("one"), Ok("two")], [Err("no file"), Ok("three")], gone());
+        check([Ok("one"), Ok("two")], [Ok("one"), Ok("")], Again::Gone("the secret `b` is empty".into()));
+    }
+
+    #[test]
     fn what_comes_back_has_no_secret_in_any_form() {
         let check = |text: &str, expected: &str| assert_eq!(secrets().scrub_text(text), expected);
         check("bad token t\"ken/1!", "bad token [token]!");
@@ -219,5 +266,23 @@ mod tests {
         check("?a=t%22ken%2F1&b", "?a=[token]&b");
         check("dCJrZW4vMQ==", "[token]");
         check("nothing", "nothing");
+    }
+
+    #[test]
+    fn of_a_secret_that_begins_like_another_nothing_is_left() {
+        let check = |names: [&str; 2], text: &str, expected: &str| {
+            let [short, long] = names;
+            let mut secrets = Secrets::default();
+            let hosts = || Hosts::new(["chat.example"].into_iter(), "grants.hosts");
+            secrets.add(short.into(), Ok("hush".into()), hosts());
+            secrets.add(long.into(), Ok("hush-hush/4711".into()), hosts());
+            assert_eq!(secrets.scrub_text(text), expected);
+            assert_eq!(secrets.scrub(text.into()), expected.as_bytes());
+        };
+        for names in [["a", "b"], ["b", "a"]] {
+            let [short, long] = names;
+            let both = "hush-hush/4711, hush-hush%2F4711 and hush";
+            check(names, both, &format!("[{long}], [{long}] and [{short}]"));
+        }
     }
 }

@@ -10,7 +10,6 @@ use crate::clock::Timestamp;
 use crate::config::Locale;
 use crate::humans::run_of;
 use crate::journal::Transaction;
-use crate::session_key::SessionKey;
 
 /// Messages that are remembered; the oldest are forgotten first.
 pub(super) const SHOWN_MAX: usize = 1_000;
@@ -31,6 +30,16 @@ pub(super) struct Shown {
     /// As the network names them.
     pub(super) messages: Vec<String>,
     pub(super) at: Timestamp,
+}
+
+impl Shown {
+    /// Whether it is seen at a place, or in a thread of it: a command of Slack names its channel alone, wherever in it the question stands.
+    /// Places that are known by a session's key have lost their capitals.
+    pub(super) fn is_at(&self, channel: &str, target: &str) -> bool {
+        let same = self.target.get(..target.len()).is_some_and(|start| start.eq_ignore_ascii_case(target));
+        let rest = self.target.get(target.len()..).unwrap_or_default();
+        self.channel == channel && same && (rest.is_empty() || rest.starts_with(":thread:"))
+    }
 }
 
 impl Kept {
@@ -84,14 +93,7 @@ pub(super) async fn sweep(shared: &Shared) -> bool {
 fn next_words(shared: &Shared, shown: &Shown) -> Vec<Reply> {
     let Ok(question) = shared.options.humans.get(&shown.question) else { return Vec::new() };
     let answered_in = question.answer.as_ref().and_then(|answer| answer.chat.as_ref()).map(|chat| &*chat.session_key);
-    let tail = match shown.target.starts_with("direct:") {
-        true => shown.target.clone(),
-        false => format!("{}:{}", shown.channel, shown.target),
-    };
-    let is_here = |session: &str| {
-        let key = SessionKey::parse(session).ok();
-        key.is_some_and(|key| SessionKey::of(key.agent.clone(), &tail).is_ok_and(|here| here == key))
-    };
+    let is_here = |session: &str| store::is_session_of(session, &shown.channel, &shown.target);
     let askers = question.askers().into_iter().enumerate();
     let from_elsewhere = askers.filter(|(_, asker)| is_here(asker) && answered_in != Some(*asker));
     let reply = |(nth, asker): (usize, &str)| Reply {
@@ -154,5 +156,38 @@ async fn close(shared: &Shared, shown: Shown, words: &str) -> bool {
             shared.refuse(&channel, "delivery", &error.to_string(), serde_json::json!({ "deliveryId": id }));
             false
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_seen_at_its_place_and_from_the_place_of_its_thread() {
+        let check = |shown: &str, channel: &str, target: &str, expected: bool| {
+            let shown = Shown {
+                id: "d1".into(),
+                channel: "slack".into(),
+                target: shown.into(),
+                text: "Which port?".into(),
+                question: "q-1".into(),
+                messages: vec!["C10.1.2".into()],
+                at: Timestamp(1),
+            };
+            assert_eq!(shown.is_at(channel, target), expected, "{shown:?} at {channel} {target}");
+        };
+        check("channel:C10", "slack", "channel:C10", true);
+        check("channel:c10", "slack", "channel:C10", true);
+        check("channel:C10", "discord", "channel:C10", false);
+        check("channel:C10:thread:1.2", "slack", "channel:C10", true);
+        check("channel:c10:thread:1.2", "slack", "channel:C10", true);
+        check("channel:C10:thread:1.2", "slack", "channel:C10:thread:1.2", true);
+        check("channel:C10:thread:1.2", "slack", "channel:C10:thread:1", false);
+        check("channel:C10:thread:1.2", "slack", "channel:C1", false);
+        check("channel:C10", "slack", "channel:C10:thread:1.2", false);
+        check("channel:C100", "slack", "channel:C10", false);
+        check("channel:한", "slack", "channel:a", false);
+        check("direct:U7", "slack", "direct:U7", true);
     }
 }

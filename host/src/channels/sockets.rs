@@ -1,5 +1,6 @@
 //! Sockets of adapters: each a task that reads as fast as its adapter takes it, and writes what it is given.
-//! Keeps true: a socket whose other side is gone without a word is noticed and ended.
+//! Keeps true: a socket whose other side is gone without a word is noticed and ended; what came and is not told yet takes so much memory and no
+//! more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,7 @@ use chela_channel::{Compression, Event};
 use futures_util::stream::SplitStream;
 use futures_util::{SinkExt, StreamExt};
 use hyper::header::HeaderMap;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::error::{CapacityError, Error as Broken};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
@@ -62,6 +63,44 @@ impl Drop for Socket {
     }
 }
 
+/// Something that happened, and the room that it takes until the adapter's machine has it.
+pub(super) struct Happened {
+    pub(super) event: Event,
+    pub(super) room: Option<OwnedSemaphorePermit>,
+}
+
+impl Happened {
+    /// What takes no room worth counting, or has an end of another kind.
+    pub(super) fn light(event: Event) -> Self {
+        Self { event, room: None }
+    }
+}
+
+/// What all sockets of an adapter may have read and not handed over.
+#[derive(Clone)]
+pub(super) struct Room {
+    bytes: Arc<Semaphore>,
+    most: u32,
+}
+
+impl Room {
+    pub(super) fn of(most: u32) -> Self {
+        Self { bytes: Arc::new(Semaphore::new(most as usize)), most }
+    }
+
+    /// Waits until there is room for a frame. One that is larger than all of it goes alone.
+    async fn take(&self, event: &Event) -> Option<OwnedSemaphorePermit> {
+        let bytes = match event {
+            Event::Text { data, .. } => data.len(),
+            Event::Binary { data, .. } => data.len(),
+            _ => 0,
+        };
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.most);
+        // It is never closed.
+        self.bytes.clone().acquire_many_owned(bytes).await.ok()
+    }
+}
+
 /// What a socket is opened with.
 pub(super) struct Opening {
     pub(super) connection: String,
@@ -73,7 +112,8 @@ pub(super) struct Opening {
     pub(super) bytes_max: usize,
     pub(super) hosts: Arc<Hosts>,
     pub(super) secrets: Arc<Secrets>,
-    pub(super) events: mpsc::Sender<Event>,
+    pub(super) events: mpsc::Sender<Happened>,
+    pub(super) room: Room,
 }
 
 impl Socket {
@@ -97,11 +137,12 @@ impl Socket {
 }
 
 async fn live(opening: Opening, out: mpsc::Sender<Out>, frames: mpsc::Receiver<Out>, patience: Patience) {
-    let Opening { connection, epoch, url, headers, compression, bytes_max, hosts, secrets, events } = opening;
+    let Opening { connection, epoch, url, headers, compression, bytes_max, hosts, secrets, events, room } = opening;
     let (code, reason, refused) = match egress::connect(&hosts, &url, headers, bytes_max).await {
         Err(error) => (NO_CODE, secrets.scrub_text(&error.to_string()), error.is_refusal()),
         Ok(socket) => {
-            if events.send(Event::Opened { connection: connection.clone(), epoch }).await.is_err() {
+            let opened = Event::Opened { connection: connection.clone(), epoch };
+            if events.send(Happened::light(opened)).await.is_err() {
                 return;
             }
             let (write, read) = socket.split();
@@ -109,14 +150,15 @@ async fn live(opening: Opening, out: mpsc::Sender<Out>, frames: mpsc::Receiver<O
             let mut hearing =
                 Hearing { read, connection: connection.clone(), epoch, unpacker, secrets: &secrets, out, patience };
             let (code, reason) = tokio::select! {
-                ended = hearing.run(&events) => ended,
+                ended = hearing.run(&events, &room) => ended,
                 ended = say(write, frames) => ended,
             };
             (code, secrets.scrub_text(&reason), false)
         }
     };
     // The adapter may be gone; then nobody is to be told.
-    let _ = events.send(Event::Closed { connection, epoch, code, reason, refused }).await;
+    let closed = Event::Closed { connection, epoch, code, reason, refused };
+    let _ = events.send(Happened::light(closed)).await;
 }
 
 /// The reading half of a socket.
@@ -132,7 +174,7 @@ struct Hearing<'a> {
 
 impl Hearing<'_> {
     /// Reads until the end. While the adapter takes nothing, nothing is read.
-    async fn run(&mut self, events: &mpsc::Sender<Event>) -> (u16, String) {
+    async fn run(&mut self, events: &mpsc::Sender<Happened>, room: &Room) -> (u16, String) {
         loop {
             let message = match self.next().await {
                 Ok(message) => message,
@@ -156,7 +198,8 @@ impl Hearing<'_> {
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
             };
-            if events.send(event).await.is_err() {
+            let happened = Happened { room: room.take(&event).await, event };
+            if events.send(happened).await.is_err() {
                 return (NO_CODE, "nobody listens".into());
             }
         }
@@ -223,18 +266,20 @@ mod tests {
 
     const ASKS: Duration = Duration::from_millis(20);
 
-    /// A socket to a server of one connection, which `serve` plays; what happened on it, to its end.
-    async fn lived<F: Future<Output = ()> + Send>(
+    /// A socket to a server of one connection, which `serve` plays, while `listen` hears what happens on it; what that gives.
+    async fn lived<F: Future<Output = ()> + Send, L: Future>(
         end_after: Duration,
+        room: Room,
+        listen: impl FnOnce(mpsc::Receiver<Happened>) -> L,
         serve: impl FnOnce(tokio_tungstenite::WebSocketStream<tokio::net::TcpStream>) -> F + Send + 'static,
-    ) -> Vec<Event> {
+    ) -> L::Output {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         let serving = async move {
             let (stream, _) = listener.accept().await.expect("a connection");
             serve(tokio_tungstenite::accept_async(stream).await.expect("a socket")).await;
         };
-        let (events, mut happened) = mpsc::channel(64);
+        let (events, happened) = mpsc::channel(64);
         let opening = Opening {
             connection: "main".into(),
             epoch: 1,
@@ -245,25 +290,32 @@ mod tests {
             hosts: Arc::new(Hosts::new(std::iter::once(address.as_str()), "a.list")),
             secrets: Arc::new(Secrets::default()),
             events,
+            room,
         };
         let (out, frames) = mpsc::channel(OUT_MAX);
-        let listening = async {
-            let mut all = Vec::new();
-            while let Some(event) = happened.recv().await {
-                all.push(event);
-            }
-            all
-        };
         let ends = live(opening, out, frames, Patience { ask_after: ASKS, end_after });
         tokio::select! {
-            (_, all) = async { tokio::join!(ends, listening) } => all,
+            (_, heard) = async { tokio::join!(ends, listen(happened)) } => heard,
             () = serving => panic!("the other side stays"),
         }
     }
 
+    fn large() -> Room {
+        Room::of(1 << 20)
+    }
+
+    /// All that happens, to the end.
+    async fn all(mut happened: mpsc::Receiver<Happened>) -> Vec<Event> {
+        let mut all = Vec::new();
+        while let Some(Happened { event, .. }) = happened.recv().await {
+            all.push(event);
+        }
+        all
+    }
+
     #[tokio::test]
     async fn a_socket_whose_other_side_is_gone_without_a_word_is_ended() {
-        let events = lived(Duration::from_millis(100), |socket| async move {
+        let events = lived(Duration::from_millis(100), large(), all, |socket| async move {
             // It is there, and neither reads nor says anything.
             let _held = socket;
             std::future::pending::<()>().await;
@@ -278,7 +330,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_answers_pings_is_alive() {
-        let events = lived(Duration::from_secs(30), |mut socket| async move {
+        let events = lived(Duration::from_secs(30), large(), all, |mut socket| async move {
             for _ in 0..5 {
                 // A client that asks is answered by reading on.
                 let asked = socket.next().await.expect("it stays open").expect("a frame");
@@ -294,5 +346,39 @@ mod tests {
         let texts: Vec<&Event> = events.iter().filter(|event| matches!(event, Event::Text { .. })).collect();
         assert_eq!(texts.len(), 1, "{events:?}");
         assert!(matches!(events.last(), Some(Event::Closed { code: 1005, .. })), "{events:?}");
+    }
+
+    /// Of five frames so many are handed over while none is taken up, and the rest after that.
+    async fn check_room(room: u32, at_once: usize) {
+        let listen = |mut happened: mpsc::Receiver<Happened>| async move {
+            let mut held = Vec::new();
+            // Before the frames comes that it is open.
+            for _ in 0..=at_once {
+                held.push(happened.recv().await.expect("it comes"));
+            }
+            let further = tokio::time::timeout(Duration::from_millis(100), happened.recv()).await;
+            assert!(further.is_err(), "there is no room for more than {at_once}");
+            drop(held);
+            all(happened).await.iter().filter(|event| matches!(event, Event::Text { .. })).count()
+        };
+        let serve = |mut socket: tokio_tungstenite::WebSocketStream<tokio::net::TcpStream>| async move {
+            for _ in 0..5 {
+                socket.send(Message::text("x".repeat(1_000))).await.expect("sent");
+            }
+            socket.close(None).await.expect("closed");
+            while let Some(Ok(_)) = socket.next().await {}
+            std::future::pending::<()>().await;
+        };
+        assert_eq!(lived(Duration::from_secs(30), Room::of(room), listen, serve).await, 5 - at_once);
+    }
+
+    #[tokio::test]
+    async fn frames_that_nobody_takes_up_hold_back_those_behind_them() {
+        check_room(2_500, 2).await;
+    }
+
+    #[tokio::test]
+    async fn a_frame_that_is_larger_than_all_the_room_goes_alone() {
+        check_room(500, 1).await;
     }
 }

@@ -12,6 +12,7 @@ use super::shown::Shown;
 use crate::clock::Timestamp;
 use crate::jobs::{self, Outgoing};
 use crate::journal::{self, Opened, Transaction};
+use crate::session_key::SessionKey;
 
 const STATE: &str = "channel-state";
 const INBOX: &str = "channel-inbox";
@@ -68,6 +69,23 @@ pub(super) struct Reply {
     /// Nobody there has asked for it: people hear of it only if it asks them something.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) only_questions: bool,
+}
+
+impl Reply {
+    /// Whether people hear of it what they are asked, and nothing else: it is said in a session that is not theirs.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.only_questions && !is_session_of(&self.session, &self.channel, &self.target)
+    }
+}
+
+/// Whether a session is one of a place of a channel.
+pub(super) fn is_session_of(session: &str, channel: &str, target: &str) -> bool {
+    let tail = match target.starts_with("direct:") {
+        true => target.to_owned(),
+        false => format!("{channel}:{target}"),
+    };
+    let key = SessionKey::parse(session).ok();
+    key.is_some_and(|key| SessionKey::of(key.agent.clone(), &tail).is_ok_and(|here| here == key))
 }
 
 /// The run that a message of a channel becomes.

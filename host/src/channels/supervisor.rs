@@ -42,6 +42,7 @@ impl Supervisor {
         let taker = tokio::spawn(take_up(self.shared.clone(), found, inbox, stop.clone()));
         let mut changes = self.shared.options.plugins.channel_changes();
         let mut settings = self.shared.options.settings.subscribe();
+        let mut readings = self.shared.options.settings.readings();
         let clock = self.shared.options.clock.clone();
         self.grants = self.granted();
         self.reconcile(&taking);
@@ -61,6 +62,17 @@ impl Supervisor {
                 },
                 changed = settings.changed() => match changed {
                     Ok(()) => self.regrant().await,
+                    Err(_) => break,
+                },
+                asked = readings.changed() => match asked {
+                    Ok(()) => {
+                        // Other grants first: who begins anew with them has found its secrets too.
+                        if settings.has_changed().unwrap_or(false) {
+                            settings.mark_unchanged();
+                            self.regrant().await;
+                        }
+                        self.look_at_secrets().await;
+                    }
                     Err(_) => break,
                 },
                 Some(handover) = self.handovers.recv() => self.hand_over(handover).await,
@@ -177,6 +189,20 @@ impl Supervisor {
             }
         }
         self.grants = new;
+    }
+
+    /// Somebody has asked that everything be read again. Each adapter knows which secrets it uses, and begins anew if
+    /// they are others.
+    async fn look_at_secrets(&mut self) {
+        let running: Vec<Running> = {
+            let mut state = self.shared.state();
+            state.hook_keys.clear();
+            state.running.values().cloned().collect()
+        };
+        for running in running {
+            // One that is gone has ended.
+            let _ = running.asks.send(Ask::LookAtSecrets).await;
+        }
     }
 
     async fn hand_over(&mut self, handover: Handover) {

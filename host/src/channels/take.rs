@@ -1,6 +1,6 @@
 //! Messages that more is to be done about than to hand them to an agent: answers to questions, and commands. On record until it is done.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -151,7 +151,13 @@ async fn take(shared: &Shared, taken: &Taken) -> Result<(), Error> {
     };
     match &taken.message.wants {
         Wants::Command(command) => answer_command(shared, taken, command, &routed).await,
-        Wants::Answer(id) => answer(shared, taken, routed, Some(id).filter(|id| !id.is_empty())).await,
+        Wants::Answer(id) if id.is_empty() => {
+            // The only one that is open there, whoever asked it.
+            let open = open_at(shared, taken, &routed);
+            let only = <[Arc<Question>; 1]>::try_from(open).ok().map(|[question]| question.id.clone());
+            answer(shared, taken, routed, only.as_ref()).await
+        }
+        Wants::Answer(id) => answer(shared, taken, routed, Some(id)).await,
         Wants::Message => answer(shared, taken, routed, None).await,
     }
 }
@@ -230,7 +236,7 @@ async fn answer_command(shared: &Shared, taken: &Taken, command: &Command, route
     let text = match command.name.as_str() {
         "tasks" => tasks_of(shared, command, &routed.session.agent),
         "questions" => {
-            let open = shared.options.humans.open_in(&routed.session);
+            let open = open_at(shared, taken, routed);
             let lines: Vec<String> =
                 open.iter().take(SHOWN).map(|one| format!("- {}: {}", one.id, clip(&one.question))).collect();
             if lines.is_empty() { sayings::no_question(locale).to_owned() } else { lines.join("\n") }
@@ -239,6 +245,20 @@ async fn answer_command(shared: &Shared, taken: &Taken, command: &Command, route
     };
     let reply = reply_of(&taken.channel, &taken.message, routed);
     finish(shared, taken, message(reply.run, reply.target, text, reply.reply_to)).await
+}
+
+/// Questions that are open where something was said: those of its session, and those that are shown there.
+fn open_at(shared: &Shared, taken: &Taken, routed: &Routed) -> Vec<Arc<Question>> {
+    let mut open = shared.options.humans.open_in(&routed.session);
+    let shown: BTreeSet<String> = {
+        let state = shared.state();
+        let here = state.shown.values().filter(|shown| shown.is_at(&taken.channel, &taken.message.target));
+        here.map(|shown| shown.question.clone()).collect()
+    };
+    let shown = shown.into_iter().filter(|id| open.iter().all(|known| known.id != *id)).collect::<Vec<_>>();
+    let shown = shown.iter().filter_map(|id| shared.options.humans.get(id).ok());
+    open.extend(shown.filter(|question| question.is_open()));
+    open
 }
 
 /// The open tasks of the agent that the command names, else of the one who hears what is said there.

@@ -1,5 +1,6 @@
-//! Runs in the session of a place that no message from there began: what people there are to hear of them all the same. That is what an agent
-//! says to the result of a sub-agent, and whatever it asks of people.
+//! Runs that no message of a place began: what people there are to hear of them all the same. In the session of the place that is what an agent
+//! says to the result of a sub-agent, and whatever it asks of people. In a session without a place it is what an orchestrator asks on the way
+//! of something that began there.
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use crate::sessions::{OriginKind, place_of};
 
 /// A run begins. Where it is to be heard, its reply is on record from now on.
 pub(super) async fn expect(shared: &Shared, session: &SessionKey, run: &str, by: OriginKind) {
-    let may_have_people = session.channel().is_some() || session.peer().is_some();
-    if !may_have_people || shared.state().replies.contains_key(run) {
+    let has_people = session.channel().is_some() || session.peer().is_some();
+    if !has_people && !may_ask(shared, session, run) || shared.state().replies.contains_key(run) {
         return;
     }
     let Some(reply) = reply_of(shared, session, run, by).await else { return };
@@ -37,12 +38,14 @@ pub(super) async fn expect(shared: &Shared, session: &SessionKey, run: &str, by:
 async fn reply_of(shared: &Shared, session: &SessionKey, run: &str, by: OriginKind) -> Option<Reply> {
     let (chain, part) = shared.options.sessions.cause_of(run).await.ok()??;
     let channel = chain.place.as_ref().filter(|place| is_direct_to(place, session)).map(|place| &*place.channel);
-    let place = place_of(session, channel).filter(|place| is_known(shared, &place.channel))?;
+    let here = place_of(session, channel).filter(|place| is_known(shared, &place.channel));
+    let is_here = here.is_some();
+    let place = here.or_else(|| chain.place.clone().filter(|place| is_known(shared, &place.channel)))?;
     let job = match (by, part.and_then(|part| part.job_id)) {
         (OriginKind::InterSession, Some(job)) => shared.options.jobs.get(&job).await.ok().flatten(),
         _ => None,
     };
-    let is_result = job.is_some_and(|job| job.kind == Kind::Spawn && job.session_key == session.to_string());
+    let is_result = is_here && job.is_some_and(|job| job.kind == Kind::Spawn && job.session_key == session.to_string());
     if !is_result && !may_ask(shared, session, run) {
         return None;
     }

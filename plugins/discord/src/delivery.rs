@@ -1,6 +1,6 @@
 //! Messages to people: cut, sent one part after the other, and told of when the last one is there.
 //! Keeps true: a delivery is done once, however often it is asked for; a part that may have been sent is sent again under the same
-//! nonce, by which Discord knows it; what was sent stays sent when the rest must wait.
+//! nonce, by which Discord knows it for a few minutes; what was sent stays sent when the rest must wait.
 
 use chela_sdk::channel::keep::push;
 use chela_sdk::channel::{DeliveryResult, Limit, Outbound, Question, Turn, chunks};
@@ -154,7 +154,7 @@ impl Machine {
     }
 
     /// The next request of a delivery, or its end.
-    fn advance(&mut self, turn: &mut Turn, id: &str) {
+    pub fn advance(&mut self, turn: &mut Turn, id: &str) {
         let Some(at) = self.state.deliveries.iter().position(|delivery| delivery.id == id) else { return };
         self.keep_private(at, turn.now_ms);
         let (known, peer) = (self.state.deliveries[at].channel, self.state.deliveries[at].peer);

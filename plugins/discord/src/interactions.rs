@@ -20,6 +20,9 @@ const ANSWER_MAX: usize = 4_000;
 /// Only the one who acted sees it.
 pub const PRIVATE: u64 = 64;
 
+/// Discord's code for an acknowledgement that it has already.
+const ACKNOWLEDGED_BEFORE: u64 = 40_060;
+
 /// Kinds of answers to an interaction.
 const MESSAGE: u64 = 4;
 const LATER: u64 = 5;
@@ -142,10 +145,16 @@ impl Machine {
         }
     }
 
-    pub fn acknowledged(&mut self, interaction: u64, outcome: &Outcome) {
-        if !matches!(outcome, Outcome::Done(_)) {
-            // Too late or unknown: a reply to it goes to the channel instead, a private one to the person.
-            self.close_pending(interaction);
+    pub fn acknowledged(&mut self, turn: &mut Turn, interaction: u64, outcome: &Outcome) {
+        // An earlier try whose answer was lost has done it.
+        let is_known = matches!(outcome, Outcome::Refused { code: ACKNOWLEDGED_BEFORE, .. });
+        if is_known || matches!(outcome, Outcome::Done(_)) {
+            return;
+        }
+        // Too late or unknown: a reply to it goes to the channel instead, a private one to the person.
+        self.close_pending(interaction);
+        for delivery in self.withdraw_answers(interaction) {
+            self.advance(turn, &delivery);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Requests to Discord's REST interface: queued, sent when the limits allow, tried again where that helps.
-//! Keeps true: requests of one lane go one after the other, so messages of a channel keep their order; a request that may have been
-//! done is repeated only where that changes nothing.
+//! Keeps true: requests of one lane go one after the other, so messages of a channel keep their order, and what answers an interaction
+//! follows its acknowledgement; a request that may have been done is repeated only where that changes nothing.
 
 use chela_sdk::channel::{Encoding, Header, HttpRequest, HttpResponse, Output, Turn, header, literal, secret};
 use serde::{Deserialize, Serialize};
@@ -63,6 +63,12 @@ pub struct Call {
 impl Call {
     pub fn is_about(&self, channel: u64) -> bool {
         self.route.major == channel.to_string()
+    }
+
+    /// Requests of a lane wait for each other. Those of an interaction share one: Discord knows no answer to what was not acknowledged.
+    fn lane(&self) -> (String, String) {
+        let path = if self.route.global { self.route.path.clone() } else { String::new() };
+        (path, self.route.major.clone())
     }
 }
 
@@ -140,6 +146,19 @@ impl Machine {
         self.state.calls.iter_mut().for_each(|call| call.under_way = false);
     }
 
+    /// Takes back what was to answer an interaction and has not left; gives the deliveries that it belongs to.
+    pub fn withdraw_answers(&mut self, interaction: u64) -> Vec<String> {
+        let (major, mut deliveries) = (interaction.to_string(), Vec::new());
+        self.state.calls.retain(|call| match &call.purpose {
+            Purpose::Part { delivery } if !call.route.global && !call.under_way && call.route.major == major => {
+                deliveries.push(delivery.clone());
+                false
+            }
+            _ => true,
+        });
+        deliveries
+    }
+
     /// Sends what may be sent now, and sets the timer for what may not.
     pub fn pump(&mut self, turn: &mut Turn) {
         if self.state.link.phase == Phase::Halted {
@@ -152,7 +171,7 @@ impl Machine {
         let mut next_ms = u64::MAX;
         for at in 0..self.state.calls.len() {
             let call = &self.state.calls[at];
-            let lane = (call.route.path.clone(), call.route.major.clone());
+            let lane = call.lane();
             if busy.contains(&lane) {
                 continue;
             }
@@ -264,7 +283,7 @@ impl Machine {
             Purpose::Direct { peer } => self.direct_opened(turn, peer, outcome),
             Purpose::Lookup { place } => self.place_found(turn, place, outcome),
             Purpose::Commands { hash } => self.commands_answered(hash, &outcome),
-            Purpose::Acknowledge { interaction } => self.acknowledged(interaction, &outcome),
+            Purpose::Acknowledge { interaction } => self.acknowledged(turn, interaction, &outcome),
             Purpose::Remove | Purpose::Typing => {}
         }
     }

@@ -102,9 +102,8 @@ impl Machine {
             }
             return ("chat.update".into(), body);
         }
-        let by_address = !matches!(self.way_of(&delivery.id), Some(Way::Direct | Way::Note));
-        let pending = self.pending(&delivery.reply_to, now_ms).filter(|_| by_address && delivery.nth() == 0);
-        if let Some(pending) = pending {
+        let pending = self.pending(&delivery.reply_to, now_ms);
+        if let Some(pending) = pending.filter(|pending| self.goes_by_address(delivery, pending)) {
             let kind = if pending.private { "ephemeral" } else { "in_channel" };
             let mut reply = json!({ "response_type": kind, "replace_original": false, "text": text });
             if !body["blocks"].is_null() {
@@ -124,16 +123,34 @@ impl Machine {
         ("chat.postMessage".into(), body)
     }
 
+    /// Whether the next part goes by the address of its command. An address gives a message no name, by which a question could be closed later;
+    /// what one person alone reads has no other way.
+    fn goes_by_address(&self, delivery: &Delivery, pending: &Pending) -> bool {
+        let goes_elsewhere = matches!(self.way_of(&delivery.id), Some(Way::Direct | Way::Note));
+        !goes_elsewhere && delivery.nth() == 0 && (pending.private || delivery.question.is_none())
+    }
+
+    /// No message could be made of a question, such as where the bot is no member: its words alone go by the address of the command, without
+    /// a button that would stay. False where there is none.
+    fn say_by_address(&mut self, id: &str, now_ms: u64) -> bool {
+        let Some(delivery) = self.state.deliveries.get(id) else { return false };
+        let is_first = delivery.nth() == 0 && delivery.edited().is_none() && self.way_of(id).is_none();
+        let may = is_first && delivery.question.is_some() && self.pending(&delivery.reply_to, now_ms).is_some();
+        if let Some(delivery) = self.state.deliveries.get_mut(id).filter(|_| may) {
+            delivery.question = None;
+        }
+        may
+    }
+
     pub fn part_answered(&mut self, turn: &mut Turn, id: &str, at_ms: u64, said: Said) {
         let Some(delivery) = self.state.deliveries.get(id) else { return };
         let Some((channel, _)) = self.spot_of(delivery) else { return };
         let way = self.way_of(id);
-        let by_address = !matches!(way, Some(Way::Direct | Way::Note)) && delivery.nth() == 0;
         let edited = delivery.edited().map(str::to_owned);
         let reply_to = delivery.reply_to.clone();
         // Its time may be up by now: it was good when the part was asked for.
         let pending = self.state.pending.iter().find(|pending| pending.name == reply_to);
-        let pending = pending.filter(|_| by_address && edited.is_none()).cloned();
+        let pending = pending.filter(|pending| edited.is_none() && self.goes_by_address(delivery, pending)).cloned();
         match said {
             Said::Done(message) => {
                 let time = wire::text(&message["ts"]);
@@ -170,6 +187,9 @@ impl Machine {
             }
             Said::Refused(word) => {
                 self.state.unsure.remove(id);
+                if self.say_by_address(id, turn.now_ms) {
+                    return self.advance(turn, id);
+                }
                 self.end_private(id);
                 self.state.deliveries.refuse(turn, id, format!("Slack refused the message: {word}"));
             }
