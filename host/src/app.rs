@@ -66,6 +66,8 @@ pub enum Error {
     OldServes { address: SocketAddr },
     #[error("another gateway{} serves {}; stop it, or choose another --state-dir", owner.map(|pid| format!(" (pid {pid})")).unwrap_or_default(), path.display())]
     Served { path: PathBuf, owner: Option<u32> },
+    #[error("{} belongs to {owner}, who could not read what root would write there while it serves; start its service, or serve as {owner}: `{command}`", place.display())]
+    OfAnother { place: PathBuf, owner: String, command: String },
     #[error("{} was written by chela {version} (layout {layout}), and this is chela {} (layout {known} at most); install {version} or later again, or restore a backup that this version made", path.display(), env!("CARGO_PKG_VERSION"))]
     Newer { path: PathBuf, layout: u32, version: String, known: u32 },
     #[error("{} does not say which layout the directory has ({said}); restore a backup, or remove the file if no later version ever served this directory", path.display())]
@@ -147,6 +149,9 @@ impl App {
     /// Starts everything and returns once it is ready.
     pub async fn start(options: Options) -> Result<Self, Error> {
         let Options { dir, clock, listen, compiler, watched, segment_bytes } = options;
+        if watched.is_none() {
+            claim::is_ours_to_serve(&dir)?;
+        }
         let lock = claim(&dir)?;
         let created = ensure_config(&dir)?;
         let first = settings::load_serving(&dir)?;

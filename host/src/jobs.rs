@@ -14,10 +14,12 @@ mod remembered;
 mod store;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chela_flow::{Job, Kind, Rules};
+use chela_storage::{Digest, Table};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,7 +27,7 @@ use tokio_util::task::TaskTracker;
 use crate::bus::Bus;
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Language};
-use crate::id::AgentId;
+use crate::id::{AgentId, Packed};
 use crate::journal;
 use crate::layout::StateDir;
 use crate::metrics::Metrics;
@@ -140,6 +142,24 @@ struct Open {
     asks: mpsc::Sender<Ask>,
     /// When something was last recorded of it, in this life of the gateway.
     touched: Mutex<Duration>,
+    /// How many wait for its first reply.
+    awaited: AtomicUsize,
+}
+
+/// Somebody who waits for the first reply of a job.
+struct Awaits(Arc<Open>);
+
+impl Awaits {
+    fn new(open: Arc<Open>) -> Self {
+        open.awaited.fetch_add(1, Ordering::Relaxed);
+        Self(open)
+    }
+}
+
+impl Drop for Awaits {
+    fn drop(&mut self) {
+        self.0.awaited.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Open {
@@ -153,9 +173,6 @@ enum Ask {
     Cancel { by: String, answer: oneshot::Sender<Arc<Job>> },
     Stale,
 }
-
-/// A work session, and two agents in it.
-type Pair = (String, String, String);
 
 /// What is not over while something waits for it.
 pub struct Held {
@@ -179,13 +196,13 @@ struct State {
     /// Every job that is kept.
     kept: Kept,
     /// When each job was made.
-    made_at: HashMap<String, u64>,
+    made_at: Table<u64>,
     /// The job that a call has made.
-    causes: HashMap<String, String>,
+    causes: Table<Packed>,
     /// The conversation of two agents in a work session.
-    conversations: Remembered<Pair>,
+    conversations: Remembered,
     /// The work session of a chain.
-    chains: Remembered<String>,
+    chains: Remembered,
 }
 
 impl State {
@@ -212,10 +229,10 @@ impl State {
     fn open(&mut self, job: &Job, open: Arc<Open>) {
         if let Some(work_session) = &job.work_session_id {
             *self.open_in.entry(work_session.clone()).or_default() += 1;
-            self.chains.hold(&job.chain.id);
+            self.chains.hold(Digest::of(&job.chain.id));
         }
         if let Some(pair) = main_pair(job) {
-            self.conversations.hold(&pair);
+            self.conversations.hold(pair);
         }
         if job.kind == Kind::Spawn {
             *self.subagents.entry(chela_flow::agent_of(&job.session_key).to_owned()).or_default() += 1;
@@ -231,10 +248,10 @@ impl State {
         let Some(job) = self.open.remove(id).map(|open| open.now()) else { return };
         if let Some(work_session) = &job.work_session_id {
             take_one(&mut self.open_in, work_session);
-            self.chains.release(&job.chain.id);
+            self.chains.release(Digest::of(&job.chain.id));
         }
         if let Some(pair) = main_pair(&job) {
-            self.conversations.release(&pair);
+            self.conversations.release(pair);
         }
         if job.kind == Kind::Spawn {
             take_one(&mut self.subagents, chela_flow::agent_of(&job.session_key));
@@ -255,30 +272,31 @@ impl State {
     /// Keeps what is known of a job.
     fn note(&mut self, job: &Job) {
         self.kept.put(job);
-        self.made_at.insert(job.job_id.clone(), job.created_at);
+        self.made_at.insert(Digest::of(&job.job_id), job.created_at);
         if let Some(cause) = &job.cause {
-            self.causes.insert(cause.clone(), job.job_id.clone());
+            self.causes.insert(Digest::of(cause), job.job_id.as_str().into());
         }
         if let Some(work_session) = &job.work_session_id {
-            self.chains.put(job.chain.id.clone(), work_session.clone());
+            self.chains.put(Digest::of(&job.chain.id), work_session);
         }
         if let Some(pair) = main_pair(job) {
-            self.conversations.put(pair, job.conversation_id.clone());
+            self.conversations.put(pair, &job.conversation_id);
         }
     }
 
     /// Forgets a job.
     fn forget(&mut self, id: &str) {
-        let Some(made) = self.made_at.remove(id) else { return };
-        let cause = self.kept.remove(&(made, id.to_owned())).and_then(|brief| brief.cause);
-        if let Some(cause) = cause.filter(|cause| self.causes.get(cause).is_some_and(|by| by == id)) {
-            self.causes.remove(&cause);
+        let Some(made) = self.made_at.remove(Digest::of(id)) else { return };
+        let key = (made, id.into());
+        let cause = self.kept.remove(&key).and_then(|brief| brief.cause);
+        if let Some(cause) = cause.filter(|cause| self.causes.get(*cause) == Some(&key.1)) {
+            self.causes.remove(cause);
         }
     }
 }
 
 /// Whose conversation a flow goes on with. That of a sub-agent is its own, and never the one of the two agents.
-fn main_pair(job: &Job) -> Option<Pair> {
+fn main_pair(job: &Job) -> Option<Digest> {
     let work_session = job.work_session_id.as_ref().filter(|_| job.kind != Kind::Spawn)?;
     Some(begin::pair_in(work_session, job))
 }
@@ -386,12 +404,16 @@ impl Handle {
 
     /// Waits until a job has ended.
     pub async fn ended(&self, id: &str) -> Result<Option<Arc<Job>>, Error> {
-        let open = self.0.state().open.get(id).cloned();
-        if let Some(open) = open {
+        if let Some(mut job) = self.watch(id) {
             // A driver that lets go of its job does so with the gateway.
-            let _ = open.job.subscribe().wait_for(|job| job.status.is_terminal()).await;
+            let _ = job.wait_for(|job| job.status.is_terminal()).await;
         }
         self.get(id).await
+    }
+
+    /// A job at each of its steps, while it has not ended.
+    pub fn watch(&self, id: &str) -> Option<watch::Receiver<Arc<Job>>> {
+        self.0.state().open.get(id).map(|open| open.job.subscribe())
     }
 
     /// A job as it stands.
@@ -400,7 +422,7 @@ impl Handle {
         if open.is_some() {
             return Ok(open);
         }
-        if !self.0.state().made_at.contains_key(id) {
+        if !self.0.state().made_at.contains(Digest::of(id)) {
             return Ok(None);
         }
         let (journal, id) = (self.0.options.journal.clone(), id.to_owned());

@@ -30,7 +30,7 @@ use std::time::Duration;
 use chela_storage::Catalogue;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -53,6 +53,8 @@ pub use query::{
 
 /// Commands that may wait for the thread.
 const COMMANDS_MAX: usize = 64;
+/// Work sessions with another category that somebody may not have heard of yet; whoever is further behind asks again for all.
+const OVERRIDDEN_MAX: usize = 256;
 /// Questions that are looked up at once, each on a thread and a connection of its own; further ones wait without either.
 const ASKED_AT_ONCE: usize = 8;
 
@@ -89,6 +91,7 @@ struct Shared {
     readers: Arc<Readers>,
     asking: Arc<Semaphore>,
     live: Arc<Live>,
+    overridden: broadcast::Sender<String>,
     standing: Mutex<Standing>,
 }
 
@@ -145,6 +148,7 @@ pub fn start(
         readers,
         asking: Arc::new(Semaphore::new(ASKED_AT_ONCE)),
         live: Arc::new(Live::new()),
+        overridden: broadcast::Sender::new(OVERRIDDEN_MAX),
         standing: Mutex::new(Standing {
             progress: Progress::Indexing { percent: 0 },
             problem: None,
@@ -241,6 +245,11 @@ impl Handle {
             Ok(Ok(())) => answered.await.unwrap_or(Err(OverrideError::Stopping)),
             _ => Err(OverrideError::Stopping),
         }
+    }
+
+    /// Work sessions of whose category people say something else, from now on: queries say it by then.
+    pub fn overridden(&self) -> broadcast::Receiver<String> {
+        self.0.shared.overridden.subscribe()
     }
 
     /// Everything after `since`, or from now on.

@@ -17,6 +17,7 @@ mod turn;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use chela_storage::Digest;
 use serde_json::Value;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
@@ -266,7 +267,7 @@ impl Handle {
         state
             .live(run)
             .map(|live| live.key.clone())
-            .or_else(|| state.past.get(run).map(|(key, ())| SessionKey::clone(key)))
+            .or_else(|| state.past.group(Digest::of(run)).map(|key| SessionKey::clone(key)))
     }
 
     /// What a run is a part of, whether or not it has ended.

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use chela_storage::Digest;
 use chela_taskfile::{Blocked, Status, Task};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -163,7 +164,7 @@ struct Shared {
     /// What the journal knows of agents that are not configured now.
     known: Mutex<BTreeMap<String, BTreeMap<String, record::Versions>>>,
     /// Ids of tasks that were found to be archived.
-    closed: Mutex<HashSet<String>>,
+    closed: Mutex<HashSet<Digest>>,
     /// One change of the lists at a time.
     lists: Mutex<()>,
     /// Counts their changes.
@@ -317,7 +318,7 @@ impl Handle {
         if let Some(view) = self.open(id) {
             return Some(!view.task.status.is_terminal());
         }
-        if self.0.closed.lock().unwrap_or_else(PoisonError::into_inner).contains(id) {
+        if self.0.closed.lock().unwrap_or_else(PoisonError::into_inner).contains(&Digest::of(id)) {
             return Some(false);
         }
         let found = self.agents().iter().any(|(_, agent)| agent.archive.find(id).is_some());
@@ -332,7 +333,7 @@ impl Handle {
         if closed.len() >= CLOSED_MAX {
             closed.clear();
         }
-        closed.insert(id.to_owned());
+        closed.insert(Digest::of(id));
     }
 
     /// Lets something happen to an agent's tasks. Waits for the disk: not for an async thread.

@@ -279,6 +279,13 @@ impl Handle {
                 Ok(self.blocked(name, &guard, block, own, keep).await)
             }
             Decision::Run { mut arguments, warnings } => {
+                // A guard may have written another's name into it.
+                if of_tasks
+                    && call.run.is_some()
+                    && let Err(error) = shared.options.tasks.may_decide(&agent.id, name, &arguments)
+                {
+                    return Ok(failed(&error));
+                }
                 // What was judged is what runs, also if another task is active by now.
                 if let (Some(view), true) =
                     (&subject, ["task_update", "task_complete", "task_cancel", "task_block"].contains(&name))

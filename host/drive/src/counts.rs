@@ -13,7 +13,7 @@ pub(crate) const WORDS_MAX: usize = 300;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Counts {
-    /// Prompts ever: the next one's key is made of it, so it is never taken back.
+    /// The number of the last prompt: the next one's key is made of it, so it is never taken back.
     pub sent: u64,
     pub in_a_row: u32,
     pub without_progress: u32,
@@ -61,6 +61,11 @@ pub struct Stopped {
 }
 
 impl Counts {
+    /// Counted from the time on, so that a task of the same name, before or elsewhere, has had no prompt of these numbers.
+    pub(crate) fn begun(now: u64) -> Self {
+        Self { sent: now, ..Self::default() }
+    }
+
     /// The steps changed, or something was done.
     pub(crate) fn progressed(&mut self) {
         self.in_a_row = 0;

@@ -357,12 +357,14 @@ impl Step<'_> {
     }
 
     pub(crate) fn counts(&mut self, task: &Facts) -> &mut Counts {
-        let fresh = || Counts { mark: task.mark, ..Counts::default() };
+        let now = self.now;
+        let fresh = || Counts { mark: task.mark, ..Counts::begun(now) };
         self.agent.counts.entry(task.id.clone()).or_insert_with(fresh)
     }
 
     pub(crate) fn counts_of(&mut self, task: &str) -> &mut Counts {
-        self.agent.counts.entry(task.to_owned()).or_default()
+        let now = self.now;
+        self.agent.counts.entry(task.to_owned()).or_insert_with(|| Counts::begun(now))
     }
 }
 

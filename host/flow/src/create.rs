@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use crate::Rules;
 use crate::chain::Chain;
 use crate::job::{Announce, Announced, DeliveryState, Job, Kind, Phase, Status};
-use crate::step::{Next, Steps};
-use crate::tell::{self, What};
+use crate::step::{Effect, Next, Steps};
+use crate::tell::{self, Happened, What};
 use crate::words;
 
 /// The most turns that two agents go back and forth.
@@ -90,6 +90,24 @@ pub fn again(old: &Job, job_id: String, rules: &Rules, now: u64) -> Next {
     (job.created_at, job.updated_at) = (now, now);
     (job.last_error, job.finished_at, job.next_try_at, job.awaited_until, job.cause) = (None, None, None, None, None);
     begin(job, rules, now)
+}
+
+/// What the beginning of a new flow was told as, from its record alone; none where it has gone on since, or takes up another. Whatever
+/// changes how a flow begins, it tells of those that an earlier version began.
+pub fn told_as_begun(job: &Job) -> Option<Vec<Happened>> {
+    if job.rev != 1 || job.retry_of.is_some() {
+        return None;
+    }
+    let turns = Vec::new();
+    let announce = Announce { to: job.announce.to.clone(), ..Announce::default() };
+    let fresh = Job { status: Status::Pending, phase: Phase::Wait, turns, announce, rev: 0, ..job.clone() };
+    // What is told of a beginning hangs on no rule.
+    let begun = begin(fresh, &Rules::default(), job.created_at);
+    let told = |effect| match effect {
+        Effect::Tell(happened) => Some(happened),
+        _ => None,
+    };
+    Some(begun.effects.into_iter().filter_map(told).collect())
 }
 
 fn begin(job: Job, rules: &Rules, now: u64) -> Next {

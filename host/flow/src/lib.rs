@@ -10,7 +10,7 @@ mod tell;
 mod words;
 
 pub use chain::{Chain, Limits, Refused, Used};
-pub use create::{New, again, create};
+pub use create::{New, again, create, told_as_begun};
 pub use job::{Announce, AnnounceState, Announced, Attempt, Delivery, DeliveryState, Job, Kind, Phase, Place, Status};
 pub use step::{BACKOFF_MS_MAX, Effect, Input, Message, Next, WaitStatus, step};
 pub use tell::{Happened, What, late};

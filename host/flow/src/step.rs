@@ -9,6 +9,8 @@ use crate::words;
 /// A reply past this is cut: it goes into the record, and to the other side.
 const REPLY_CHARS_MAX: usize = 16_000;
 const ERROR_CHARS_MAX: usize = 1_000;
+/// Whoever waits not longer than this hears of a failure by message too: to record it takes a while.
+const ANSWERED_WITHIN_MS: u64 = 1_000;
 /// The longest wait between two tries.
 pub const BACKOFF_MS_MAX: u64 = 300_000;
 
@@ -413,7 +415,8 @@ impl<'a> Steps<'a> {
 
     /// Tells the sender that its message came to nothing; false where its own call still waits and says so.
     fn notify_sender(&mut self, why: &str) -> bool {
-        let heard = self.job.awaited_until.is_some_and(|until| self.now < until) && self.job.current_turn == 0;
+        let waits = self.job.awaited_until.is_some_and(|until| self.now.saturating_add(ANSWERED_WITHIN_MS) < until);
+        let heard = waits && self.job.current_turn == 0;
         if !heard {
             let (sender, target) = (self.job.session_key.clone(), self.job.target_session_key.clone());
             let text = words::told_failure(self.rules.language, words::agent_of(&target), &self.job.message, why);

@@ -465,3 +465,30 @@ fn keys(next: &Next) -> Vec<String> {
     };
     next.effects.iter().filter_map(of).collect()
 }
+
+#[test]
+fn how_a_flow_began_is_told_from_its_record_alone() {
+    let (rules, place) = (Rules::default(), || Announced::Channel(discord("channel:7")));
+    let beginnings = [
+        new("look"),
+        New { announce: place(), awaited_until: Some(NOW + 9), cause: Some("call".into()), ..new("look") },
+        New { kind: Kind::AutoRoute, parent_conversation_id: Some("p".into()), ..new(&"long ".repeat(4_000)) },
+        New { kind: Kind::Spawn, label: Some("count".into()), task_id: Some("t".into()), depth: 2, ..new("count") },
+        New { previous_work_session_id: Some("ws_0".into()), ..new("[NO_REPLY_NEEDED] so it is") },
+    ];
+    for beginning in beginnings {
+        let begun = create(beginning, &rules, NOW);
+        let told = begun.effects.iter().filter_map(|effect| match effect {
+            Effect::Tell(happened) => Some(happened.clone()),
+            _ => None,
+        });
+        let record = serde_json::to_string(&begun.job).expect("JSON");
+        let read: Job = serde_json::from_str(&record).expect("a job");
+        assert_eq!(read, begun.job);
+        assert_eq!(told_as_begun(&read), Some(told.collect()), "{record}");
+        let gone_on = step(&begun.job, answer("done"), &rules, NOW + 1).expect("a step").job;
+        assert_eq!(told_as_begun(&gone_on), None);
+        let cancelled = step(&begun.job, Input::Cancel { by: "owner".into() }, &rules, NOW + 1).expect("a step").job;
+        assert_eq!(told_as_begun(&again(&cancelled, "k".into(), &rules, NOW + 2).job), None, "it takes up another");
+    }
+}

@@ -224,9 +224,14 @@ fn add(next: &mut Question, ask: Ask) -> Result<Vec<Told>, Refused> {
     next.questions.extend(new.into_iter().take(free));
     next.question = numbered(&next.questions, next.left_out);
     // The nearer deadline counts, and the answer for it that was given last.
-    next.deadline = match (next.deadline, ask.deadline) {
+    let waits = next.deadline.filter(|_| next.escalated_at.is_none());
+    if ask.deadline.is_some() {
+        // One that passed is over; the new one is waited for.
+        next.escalated_at = None;
+    }
+    next.deadline = match (waits, ask.deadline) {
         (Some(first), Some(second)) => Some(first.min(second)),
-        (first, second) => first.or(second),
+        (first, second) => first.or(second).or(next.deadline),
     };
     next.default_answer = ask.default_answer.or(next.default_answer.take());
     next.phase = Phase::Asking;

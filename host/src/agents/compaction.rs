@@ -42,7 +42,7 @@ impl Run<'_> {
             // The oldest exchanges are left out instead.
             Some(Err(failure)) => tracing::warn!(agent = %agent.id, %failure, "a conversation could not be summed up"),
             Some(Ok(answer)) => {
-                self.count(&answer);
+                self.sum.count(&answer);
                 self.sum.answers -= 1;
                 let at = self.shared.options.clock.now();
                 turn.record_unshown(vec![Step::Compacted { summary: answer.text, rows: count, at }]).await?;
@@ -70,7 +70,7 @@ impl Run<'_> {
         let count = rows.len() as u64;
         let Some(answer) = self.summary(agent, turn, model, room, &rows).await else { return Ok(nothing()) };
         let answer = answer?;
-        self.count(&answer);
+        self.sum.count(&answer);
         // The next prompt begins with this and nothing else.
         self.sum.weight = (estimate_tokens(&answer.text) as u64).max(1);
         self.sum.context_tokens = self.sum.weight;

@@ -113,6 +113,8 @@ async fn to_its_end(shared: Arc<Shared>, mut turn: Turn, place: OwnedSemaphorePe
         }
         outcome = run.go(agent, &mut turn, limits) => outcome,
     };
+    // What was being recorded when it was cut off counts.
+    turn.settle().await;
     let ended = outcome
         .as_ref()
         .map(|_| ())
@@ -191,7 +193,8 @@ impl Run<'_> {
         let mut interrupted = !turn.steps.is_empty();
         let mut model = chosen[0].clone();
         let mut room = prompt::room_for_talk(&model.model, &system, &toolbox.shown);
-        self.count_answers(turn);
+        // After a restart: what it has used before.
+        self.sum = Sum::of(&turn.steps);
         if turn.message().method == sessions::COMPACT {
             self.voice.start(turn.started_at);
             self.check_limits(agent, limits)?;
@@ -284,7 +287,7 @@ impl Run<'_> {
             };
             match self.shared.options.models.ask(model, asker, &request, &mut hear).await {
                 Ok(answer) => {
-                    self.count(&answer);
+                    self.sum.count(&answer);
                     // Not every provider counts, and compaction relies on it.
                     self.sum.weight = request.estimate_tokens() as u64 + answer.usage.output;
                     self.voice.answered(answer.usage.output);
@@ -297,27 +300,6 @@ impl Run<'_> {
             }
         }
         Err(last.map_or_else(|| Failed::limit("there is no model to ask".into()), Failed::from))
-    }
-
-    pub(super) fn count(&mut self, answer: &Answer) {
-        let (sum, usage) = (&mut self.sum, &answer.usage);
-        sum.answers += 1;
-        sum.usage.input += usage.input;
-        sum.usage.output += usage.output;
-        sum.usage.cache_read += usage.cache_read;
-        sum.usage.cache_write += usage.cache_write;
-        sum.context_tokens = usage.input + usage.cache_read + usage.cache_write + usage.output;
-    }
-
-    /// After a restart: what the run has used before.
-    fn count_answers(&mut self, turn: &Turn) {
-        for step in &turn.steps {
-            if let Step::Answered { answer, provider, model, .. } = step {
-                self.count(answer);
-                self.sum.provider.clone_from(provider);
-                self.sum.model.clone_from(model);
-            }
-        }
     }
 
     /// An answer must fit into the journal, twice: as a step and as the run's reply.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::Error;
-use super::claim::take;
+use super::claim::{is_ours_to_serve, take};
 use crate::layout::StateDir;
 use crate::settings::{Adopted, Adoption};
 
@@ -16,6 +16,7 @@ pub fn adopt(dir: &StateDir) -> Result<Option<Adopted>, Error> {
     if dir.config().exists() {
         return Ok(None);
     }
+    is_ours_to_serve(dir)?;
     let adoption = Adoption::prepare(dir)?;
     for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
         let address = SocketAddr::new(address, adoption.port());

@@ -47,6 +47,7 @@ impl Shared {
             Some(view) => self.answer(&agent, &view, ask).await,
             None => Answer::Skip("the task is over".into()),
         };
+        self.look_for_questions(&agent);
         let look = self.look(&agent);
         self.give(&agent, Input::Answered { round, answer, look });
     }

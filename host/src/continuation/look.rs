@@ -1,8 +1,9 @@
 //! What is around an agent at this moment, read off the rooms that know it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use chela_drive::{Begun, Blocked, Facts, Look, Poll};
+use chela_drive::{Begun, Blocked, Facts, Input, Look, Poll};
 use chela_taskfile::Status;
 
 use super::Shared;
@@ -28,6 +29,12 @@ impl Shared {
     pub(super) fn look(&self, agent: &AgentId) -> Look {
         let subagents = self.options.jobs.subagents_of(agent);
         self.look_at(agent, self.options.sessions.occupied_by(agent), subagents)
+    }
+
+    /// Questions that belong to no task, or not yet; a task's own blocks it.
+    pub(super) fn look_for_questions(self: &Arc<Self>, agent: &AgentId) {
+        let open = self.options.humans.open_without_task(agent);
+        self.give(agent, Input::Questions { open });
     }
 
     pub(super) fn look_in(&self, agent: &AgentId, around: &Surroundings) -> Look {

@@ -56,7 +56,7 @@ impl Service {
                     None => return,
                 },
                 delivery = self.questions.next() => match delivery {
-                    Some(_) => self.agents().iter().for_each(|agent| self.questions_changed(agent)),
+                    Some(_) => self.agents().iter().for_each(|agent| self.shared.look_for_questions(agent)),
                     None => return,
                 },
                 changed = settings.changed() => {
@@ -87,7 +87,7 @@ impl Service {
         let (around, ends) = (shared.surroundings(), shared.options.sessions.last_ends());
         for agent in self.agents() {
             // First: what is due at a start must not be done past an open question.
-            self.questions_changed(&agent);
+            self.shared.look_for_questions(&agent);
             let begun = shared.begun(&agent, &around, &ends);
             shared.give(&agent, Input::Begun(begun));
         }
@@ -126,12 +126,6 @@ impl Service {
         }
     }
 
-    /// Questions that belong to no task; a task's own blocks it.
-    fn questions_changed(&self, agent: &AgentId) {
-        let open = self.shared.options.humans.open_without_task(agent);
-        self.shared.give(agent, Input::Questions { open });
-    }
-
     fn settings_changed(&self, every: u64) {
         let shared = &self.shared;
         {
@@ -156,6 +150,7 @@ impl Service {
         }
         let around = shared.surroundings();
         for agent in due {
+            shared.look_for_questions(&agent);
             let look = shared.look_in(&agent, &around);
             shared.give(&agent, Input::Due { look });
         }
@@ -169,6 +164,7 @@ impl Service {
                 Some(known) => known.tasks().map(str::to_owned).collect(),
                 None => Vec::new(),
             };
+            shared.look_for_questions(&agent);
             let poll = shared.poll_of(&agent, &around, &counted);
             shared.give(&agent, Input::Poll(poll));
         }

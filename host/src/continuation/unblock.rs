@@ -35,7 +35,7 @@ impl Shared {
             Stage::Escalate => self.escalation(&agent, &view).into_iter().collect(),
             Stage::Fail => Vec::new(),
         };
-        if prompts.is_empty() && matches!(stage, Stage::Request(_)) {
+        if prompts.is_empty() && !matches!(stage, Stage::Fail) {
             tracing::info!(%agent, task, "nobody is asked to unblock a task");
             return;
         }

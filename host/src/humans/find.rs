@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chela_question::{Question, State as Stands};
 
+use super::store::Inbox;
 use super::{Error, Handle};
 use crate::id::AgentId;
 
@@ -48,11 +49,13 @@ impl Handle {
         self.0.state().named(id).ok_or_else(|| Error::Unknown(short(id)))
     }
 
-    /// How many questions of an agent are open that hold up no task.
+    /// How many questions of an agent are open that hold up no task, those among them that are about to be asked.
     pub fn open_without_task(&self, agent: &AgentId) -> u32 {
         let state = self.0.state();
         let own = |question: &&Arc<Question>| question.task_id.is_none() && question.agent_id == agent.as_ref();
-        u32::try_from(state.open().filter(own).count()).unwrap_or(u32::MAX)
+        let asks = |left: &&Inbox| matches!(left, Inbox::Ask(ask) if ask.agent_id == agent.as_ref());
+        let count = state.open().filter(own).count() + state.inbox.iter().filter(asks).count();
+        u32::try_from(count).unwrap_or(u32::MAX)
     }
 
     pub async fn list(&self, asked: Asked) -> Result<Listed, Error> {

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chela_flow::{Announced, DeliveryState, Job, Kind, New, Place, Status, create};
+use chela_storage::Digest;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::drive::Driver;
-use super::{Error, Handle, Pair};
+use super::{Awaits, Error, Handle};
 use crate::config::{AgentRole, ChainLimits, Config};
 use crate::event::Role;
-use crate::id::{self, AgentId};
+use crate::id::{self, AgentId, Packed};
 use crate::lineage::{Lineage, Sources};
 use crate::session_key::SessionKey;
 use crate::sessions::{self, Chain, Part};
@@ -58,13 +59,14 @@ pub struct Spawn {
 }
 
 /// A flow that is under way.
-#[derive(Clone, Debug)]
 pub struct Begun {
     pub job: Arc<Job>,
     /// The same call made it before.
     pub again: bool,
     /// To wait for it would be for ever: a run of the same chain holds the target.
     pub would_deadlock: bool,
+    /// Until this is dropped somebody waits for its first reply.
+    _awaits: Option<Awaits>,
 }
 
 /// The first reply, or why there is none.
@@ -80,13 +82,14 @@ pub enum Reply {
 }
 
 /// Where two agents' conversation in a work session is kept.
-pub(super) fn pair_in(work_session: &str, job: &Job) -> Pair {
-    pair(work_session, chela_flow::agent_of(&job.session_key), chela_flow::agent_of(&job.target_session_key))
+pub(super) fn pair_in(work_session: &str, job: &Job) -> Digest {
+    let [first, second] =
+        in_order(chela_flow::agent_of(&job.session_key), chela_flow::agent_of(&job.target_session_key));
+    Digest::of_all(&[work_session, first, second])
 }
 
-fn pair(work_session: &str, a: &str, b: &str) -> Pair {
-    let (first, second) = if a <= b { (a, b) } else { (b, a) };
-    (work_session.to_owned(), first.to_owned(), second.to_owned())
+fn in_order<'a>(a: &'a str, b: &'a str) -> [&'a str; 2] {
+    if a <= b { [a, b] } else { [b, a] }
 }
 
 fn checked(what: &'static str, id: Option<String>) -> Result<Option<String>, Error> {
@@ -116,8 +119,8 @@ impl Handle {
             return Err(Error::Empty);
         }
         if let Some(job) = self.made_by(asked.key.as_deref()).await? {
-            let would_deadlock = self.holds(&job.target_session_key, chain_id.as_deref());
-            return Ok(Begun { job, again: true, would_deadlock });
+            let would_deadlock = self.holds(&job, chain_id.as_deref());
+            return Ok(Begun { job, again: true, would_deadlock, _awaits: None });
         }
         let settings = self.0.options.settings.current();
         let config = &settings.config;
@@ -138,7 +141,7 @@ impl Handle {
                 .map_err(|_| Error::BadId { what: "conversationId" })?,
             false => target,
         };
-        let would_deadlock = chain_id.as_deref().is_some_and(|chain| sessions.holds(&target, chain));
+        let would_deadlock = chain_id.as_deref().is_some_and(|chain| sessions.holds(&target, chain, None));
         let now = self.0.now();
         let wait_ms = u64::try_from(asked.wait.as_millis()).unwrap_or(u64::MAX);
         let waits = !would_deadlock && wait_ms > 0;
@@ -163,8 +166,8 @@ impl Handle {
             cause: asked.key,
             meta: spawns_meta(asked.cause.as_ref().and_then(|cause| cause.part.as_ref()).map_or(0, |part| part.spawns)),
         };
-        let job = self.begin(new).await?;
-        Ok(Begun { job, again: false, would_deadlock })
+        let (job, awaits) = self.begin(new).await?;
+        Ok(Begun { job, again: false, would_deadlock, _awaits: Some(awaits) })
     }
 
     /// Begins the work of a sub-agent.
@@ -173,7 +176,7 @@ impl Handle {
             return Err(Error::Empty);
         }
         if let Some(job) = self.made_by(asked.key.as_deref()).await? {
-            return Ok(Begun { job, again: true, would_deadlock: false });
+            return Ok(Begun { job, again: true, would_deadlock: false, _awaits: None });
         }
         let settings = self.0.options.settings.current();
         let config = &settings.config;
@@ -221,23 +224,25 @@ impl Handle {
             cause: asked.key,
             meta: Some(meta),
         };
-        let job = self.begin(new).await?;
-        Ok(Begun { job, again: false, would_deadlock: false })
+        let (job, _) = self.begin(new).await?;
+        Ok(Begun { job, again: false, would_deadlock: false, _awaits: None })
     }
 
-    async fn begin(&self, new: New) -> Result<Arc<Job>, Error> {
+    async fn begin(&self, new: New) -> Result<(Arc<Job>, Awaits), Error> {
         self.start(create(new, &self.0.rules(), self.0.now().0)).await
     }
 
-    pub(super) async fn start(&self, next: chela_flow::Next) -> Result<Arc<Job>, Error> {
+    pub(super) async fn start(&self, next: chela_flow::Next) -> Result<(Arc<Job>, Awaits), Error> {
         if self.0.cut.is_cancelled() {
             return Err(Error::Stopping);
         }
         let (answer, begun) = oneshot::channel();
         let driver = Driver::admitted(&self.0, Arc::new(next.job))?;
+        let awaits = driver.awaits();
         // On a task of its own: a caller that goes away must not leave a job behind that nobody drives.
         self.0.drivers.spawn(driver.begin(next.effects, answer));
-        begun.await.unwrap_or(Err(Error::Stopping))
+        let job = begun.await.unwrap_or(Err(Error::Stopping))?;
+        Ok((job, awaits))
     }
 
     /// Waits for the first reply of a flow, at most for as long as its sender does.
@@ -246,6 +251,7 @@ impl Handle {
         let Some(open) = open else {
             return Ok(self.get(&job.job_id).await?.and_then(|job| reply_of(&job)).unwrap_or(Reply::NotYet));
         };
+        let _awaits = Awaits::new(open.clone());
         let clock = &self.0.options.clock;
         let left = job.awaited_until.unwrap_or(0).saturating_sub(clock.now().0);
         let mut changes = open.job.subscribe();
@@ -260,16 +266,16 @@ impl Handle {
 
     /// The job that a call has made before.
     pub(super) async fn made_by(&self, key: Option<&str>) -> Result<Option<Arc<Job>>, Error> {
-        let id = key.and_then(|key| self.0.state().causes.get(key).cloned());
+        let id = key.and_then(|key| self.0.state().causes.get(Digest::of(key)).map(Packed::to_string));
         match id {
             Some(id) => self.get(&id).await,
             None => Ok(None),
         }
     }
 
-    fn holds(&self, target: &str, chain: Option<&str>) -> bool {
-        let target = SessionKey::parse(target).ok();
-        target.zip(chain).is_some_and(|(target, chain)| self.0.options.sessions.holds(&target, chain))
+    fn holds(&self, job: &Job, chain: Option<&str>) -> bool {
+        let (sessions, target) = (&self.0.options.sessions, SessionKey::parse(&job.target_session_key).ok());
+        target.zip(chain).is_some_and(|(target, chain)| sessions.holds(&target, chain, Some(&job.job_id)))
     }
 
     fn check_agents(&self, config: &Config, from: &AgentId, to: &AgentId) -> Result<(), Error> {
@@ -321,7 +327,7 @@ impl Handle {
         let part = cause.and_then(|cause| cause.part.as_ref());
         let task = self.0.options.tasks.current(&from.agent).filter(|_| !from.is_subagent());
         let of_task = task.as_ref().and_then(|view| view.task.work_session.clone());
-        let of_chain = self.0.state().chains.get(&chain.id).cloned();
+        let of_chain = self.0.state().chains.get(Digest::of(&chain.id));
         let inherited =
             part.map(|part| Lineage { work_session: part.work_session_id.clone(), previous: None, depth: part.depth });
         let sources = Sources { explicit, inherited, active_task: of_task.clone().or(of_chain) };
@@ -358,9 +364,10 @@ impl Handle {
     /// The conversation of two agents in a work session: the one at hand, else the latest of the index, else a new one.
     async fn conversation(&self, lineage: &Lineage, is_known: bool, a: &AgentId, b: &AgentId) -> String {
         let work_session = &lineage.work_session;
-        let key = pair(work_session, a.as_ref(), b.as_ref());
+        let pair = in_order(a.as_ref(), b.as_ref());
+        let key = Digest::of_all(&[work_session, pair[0], pair[1]]);
         let fresh = id::fresh(self.0.now()).to_string();
-        let at_hand = self.0.state().conversations.get(&key).cloned();
+        let at_hand = self.0.state().conversations.get(key);
         if let Some(known) = at_hand {
             return known;
         }
@@ -374,7 +381,7 @@ impl Handle {
             names.sort_unstable();
             // What only a sub-agent was told is a conversation of its own.
             let is_main = thread["roleCounts"][Role::Conversation.as_str()].as_u64().is_some_and(|count| count > 0);
-            names == [key.1.as_str(), key.2.as_str()] && is_main && thread["conversationId"].is_string()
+            names == pair && is_main && thread["conversationId"].is_string()
         };
         let threads = indexed.as_ref().and_then(|session| session["threads"].as_array());
         let latest = threads.into_iter().flatten().filter(of_pair).max_by_key(|thread| thread["lastTs"].as_u64());

@@ -1,5 +1,6 @@
 //! The loop of a job: what happens to it goes into `step`, what comes out is committed with the messages it sends, and only then done.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::house::Ticket;
 use super::next::next_input;
 use super::store::{self, Late, Outgoing};
-use super::{ASKS_MAX, Ask, Error, Handle, Open, Shared, State};
+use super::{ASKS_MAX, Ask, Awaits, Error, Handle, Open, Shared, State};
 use crate::clock::Timestamp;
 use crate::event::Written;
 use crate::journal::Transaction;
@@ -18,7 +19,7 @@ use crate::sessions::{self, Asked, Origin, OriginKind, Part, Status};
 use crate::traces::{self, Begin};
 
 /// After this a step that the journal did not take is tried again.
-const AGAIN: Duration = Duration::from_secs(1);
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Driver {
     shared: Arc<Shared>,
@@ -66,7 +67,7 @@ impl Driver {
     fn opened(shared: &Arc<Shared>, state: &mut State, job: Arc<Job>) -> Self {
         let (asks, inbox) = mpsc::channel(ASKS_MAX);
         let touched = Mutex::new(shared.options.clock.elapsed());
-        let open = Arc::new(Open { job: watch::Sender::new(job.clone()), asks, touched });
+        let open = Arc::new(Open { job: watch::Sender::new(job.clone()), asks, touched, awaited: AtomicUsize::new(0) });
         state.note(&job);
         state.open(&job, open.clone());
         Self { shared: shared.clone(), open, asks: inbox, telling: None, untold: None }
@@ -99,7 +100,11 @@ impl Driver {
         let mut state = self.shared.state();
         state.close(&id);
         state.forget(&id);
-        state.causes.retain(|_, job| *job != id);
+    }
+
+    /// Whoever begins it waits for its first reply.
+    pub(super) fn awaits(&self) -> Awaits {
+        Awaits::new(self.open.clone())
     }
 
     /// It is to be given up as soon as it goes on.
@@ -170,7 +175,18 @@ impl Driver {
     /// Takes a step; false when the gateway stops.
     async fn apply(&mut self, job: &Job, input: Input) -> bool {
         let (rules, now) = (self.shared.rules(), self.shared.now().0);
-        let Some(next) = step(job, input.clone(), &rules, now) else { return true };
+        // Whoever waited for it may be gone: then they are told like anybody else.
+        let awaited_until = job.awaited_until;
+        let is_awaited = awaited_until.is_none() || self.open.awaited.load(Ordering::Relaxed) > 0;
+        let left = (!is_awaited).then(|| Job { awaited_until: None, ..job.clone() });
+        let job = left.as_ref().unwrap_or(job);
+        // They may come back, with the same call: that counts for this step alone.
+        let stepped = |job: &Job, input: Input| {
+            let mut next = step(job, input, &rules, now)?;
+            next.job.awaited_until = awaited_until;
+            Some(next)
+        };
+        let Some(next) = stepped(job, input.clone()) else { return true };
         if !next.durable {
             let (events, _) = told_apart(&next.job, next.effects, Timestamp(now));
             self.known(Arc::new(next.job));
@@ -186,7 +202,7 @@ impl Driver {
                     // What was answered counts: the exchange ends with it.
                     Input::Answered { .. } => {
                         let announce = Announce { to: Announced::Nobody, ..job.announce.clone() };
-                        step(&Job { max_turns: job.current_turn, announce, ..job.clone() }, input, &rules, now)
+                        stepped(&Job { max_turns: job.current_turn, announce, ..job.clone() }, input)
                     }
                     _ => {
                         let status = match error {
@@ -194,7 +210,7 @@ impl Driver {
                             _ => WaitStatus::Error,
                         };
                         let input = Input::Failed { status, error: Some(error.to_string()), transient: false };
-                        step(job, input, &rules, now)
+                        stepped(job, input)
                     }
                 };
                 let Some(next) = next else { return true };
@@ -221,7 +237,8 @@ impl Driver {
     /// `patient` with a journal that takes nothing, since nobody else takes it; whoever begins one is told.
     async fn record(&mut self, job: Arc<Job>, effects: Vec<Effect>, patient: bool) -> Result<Done, Stuck> {
         self.finish_telling().await;
-        let now = self.shared.now();
+        // The beginning is told again from its record alone, at the time that is in it.
+        let now = if patient { self.shared.now() } else { Timestamp(job.created_at) };
         let is_retry =
             effects.iter().any(|effect| matches!(effect, Effect::Tell(told) if told.what == What::JobRetried));
         let (events, effects) = told_apart(&job, effects, now);
@@ -229,7 +246,9 @@ impl Driver {
         let asked = self.messages(&job, &effects)?;
         let ticket = self.shared.told.begin();
         let seq = loop {
-            let records = match records(&job, &effects, &events, now) {
+            // What a new job is told as is told from its record alone.
+            let told = (patient || job.retry_of.is_some()).then_some(&events[..]);
+            let records = match records(&job, &effects, told, now) {
                 Ok(records) => records,
                 Err(error) => {
                     self.shared.told.end(ticket, 0);
@@ -376,12 +395,14 @@ impl Driver {
             source_tool: Some(if job.kind == Kind::Spawn { "sessions_spawn" } else { "sessions_send" }.into()),
             note: message.note.clone(),
         };
+        // Who hears of a sub-agent is one above it.
+        let above = u32::from(job.kind == Kind::Spawn && !waits);
         let part = job.work_session_id.clone().map(|work_session_id| Part {
             work_session_id,
             conversation_id: job.conversation_id.clone(),
             task_id: job.task_id.clone(),
             depth: job.depth,
-            spawns: meta_number(job, "spawns").unwrap_or(0),
+            spawns: meta_number(job, "spawns").unwrap_or(0).saturating_sub(above),
             job_id: Some(job.job_id.clone()),
         });
         Asked {
@@ -472,11 +493,14 @@ pub(super) fn emit(shared: &Shared, event: impl Into<Written>) {
 fn records(
     job: &Job,
     effects: &[Effect],
-    events: &[Written],
+    told: Option<&[Written]>,
     now: Timestamp,
 ) -> Result<Transaction, crate::journal::Error> {
     let mut transaction = Transaction::default();
-    store::put(&mut transaction, job, events)?;
+    match told {
+        Some(events) => store::put(&mut transaction, job, events)?,
+        None => store::put_begun(&mut transaction, job)?,
+    }
     for effect in effects {
         match effect {
             Effect::Overdue { session_key, run } => {

@@ -120,8 +120,14 @@ impl Handle {
         let stale = Duration::from_secs(minutes * 60);
         let open: Vec<_> = self.0.state().open.values().cloned().collect();
         for open in open {
+            let job = open.now();
+            if job.status != Status::Running {
+                continue;
+            }
             let touched = *open.touched.lock().unwrap_or_else(PoisonError::into_inner);
-            if open.now().status == Status::Running && now.saturating_sub(touched) >= stale {
+            let runs = job.turns.last().into_iter().chain(&job.announce.asked);
+            let recorded = runs.filter_map(|turn| self.0.options.sessions.recorded_at(&turn.key)).max();
+            if now.saturating_sub(touched.max(recorded.unwrap_or_default())) >= stale {
                 // A driver that takes no more is busy with it already.
                 let _ = open.asks.try_send(Ask::Stale);
             }
@@ -144,15 +150,13 @@ impl Handle {
             let (dir, part_of) = (self.0.options.dir.jobs(), part.to_vec());
             let removed = tokio::task::spawn_blocking(move || {
                 // Those of days that go as a whole are not worth a look each.
-                part_of
-                    .iter()
-                    .for_each(|((_, id), ended)| files::remove(&dir, id, (*ended >= before.0).then_some(*ended)));
+                part_of.iter().for_each(|(id, ended)| files::remove(&dir, id, (*ended >= before.0).then_some(*ended)));
             });
             if let Err(error) = removed.await {
                 tracing::error!(%error, "files of old jobs were not removed");
             }
             let mut transaction = Transaction::default();
-            let put = part.iter().try_for_each(|((_, id), _)| store::drop_job(&mut transaction, id));
+            let put = part.iter().try_for_each(|(id, _)| store::drop_job(&mut transaction, id));
             let dropped = match put {
                 Ok(()) => self.0.options.journal.commit_async(transaction).await,
                 Err(error) => Err(error),
@@ -161,7 +165,7 @@ impl Handle {
                 return tracing::warn!(error = &error as &dyn std::error::Error, "old jobs could not be taken out");
             }
             let mut state = self.0.state();
-            part.iter().for_each(|((_, id), _)| state.forget(id));
+            part.iter().for_each(|(id, _)| state.forget(id));
         }
         let dir = self.0.options.dir.jobs();
         let swept = tokio::task::spawn_blocking(move || files::sweep(&dir, before)).await;

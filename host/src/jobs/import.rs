@@ -2,17 +2,21 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chela_flow::{Announce, Chain, Input, Job, Kind, Phase, Status, step};
+use chela_storage::Digest;
 use serde_json::json;
+use tokio::sync::oneshot;
 
-use super::drive::{Driver, emit, told_apart};
+use super::drive::{AGAIN, Driver, emit, told_apart};
 use super::store::{self, Found, Late};
 use super::{Handle, rules};
 use crate::bus::data;
-use crate::event::{self, Event};
+use crate::event::{self, Event, Written};
 use crate::id;
 use crate::journal::Transaction;
 use crate::session_key::SessionKey;
@@ -23,6 +27,10 @@ const FILES_MAX: usize = 100_000;
 /// Jobs that one transaction resumes, and how large it grows before it takes no more.
 const RESUMED_AT_ONCE: usize = 500;
 const RESUMED_BYTES: usize = 4 * 1024 * 1024;
+/// Events that are told at once when they are told again, in bytes: they have room beside what else is told meanwhile.
+const TOLD_AT_ONCE: usize = 4 * 1024 * 1024;
+/// A file that nobody has written for so long is not on its way to its place.
+const UNFINISHED: Duration = Duration::from_secs(60);
 /// The longest id of another's job, which becomes a part of keys and file names.
 const ID_BYTES_MAX: usize = 100;
 
@@ -61,6 +69,38 @@ impl Handle {
         Resumed { jobs, untold: found.untold, late: found.late, to_stop }
     }
 
+    /// Tells what the log may lack, in pieces that it has room for; a log that fails is waited for. False when the gateway stops.
+    async fn tell_again(&self, untold: &[Written]) -> bool {
+        let shared = &self.0;
+        // Until all are told, nothing that was recorded after them is noted as told.
+        let ticket = shared.told.begin();
+        for piece in pieces(untold) {
+            while let Err(error) = self.tell_piece(piece).await {
+                tracing::error!(error = &error as &dyn std::error::Error, "events of jobs are not in the log yet");
+                loop {
+                    tokio::select! {
+                        () = shared.cut.cancelled() => return false,
+                        () = shared.options.clock.sleep(AGAIN) => {}
+                    }
+                    // What a log that fails holds back is not told to it twice.
+                    if !shared.options.bus.is_failing() {
+                        break;
+                    }
+                }
+            }
+        }
+        shared.told.end(ticket, 0);
+        true
+    }
+
+    async fn tell_piece(&self, piece: &[Written]) -> Result<(), crate::bus::Error> {
+        let (done, told) = oneshot::channel();
+        // Whoever asked may be gone.
+        self.0.options.bus.emit_all(piece, move |outcome| drop(done.send(outcome)));
+        self.0.options.bus.hurry();
+        told.await.unwrap_or(Err(crate::bus::Error::Closed))
+    }
+
     /// Goes on with every job that has not ended.
     pub(super) async fn resume(&self, resumed: Resumed) {
         let Resumed { mut jobs, untold, late, to_stop } = resumed;
@@ -70,20 +110,20 @@ impl Handle {
             }
         }
         if !untold.is_empty() {
-            for event in untold {
-                emit(&self.0, event);
-            }
             // The next step of a job takes their place in its record: they must be in the log before.
-            if let Err(error) = self.0.options.bus.flushed().await {
-                tracing::error!(error = &error as &dyn std::error::Error, "events of jobs are not in the log");
+            let untold: Vec<Written> = untold.into_iter().map(Written::from).collect();
+            if !self.tell_again(&untold).await {
+                return;
             }
         }
-        let (dir, known) = (self.0.options.dir.jobs(), self.0.state().made_at.keys().cloned().collect());
+        let (dir, known) = (self.0.options.dir.jobs(), self.0.state().made_at.iter().map(|(id, _)| id).collect());
         let there = tokio::task::spawn_blocking(move || look(&dir, &known)).await.unwrap_or_default();
         self.show_ended(there.ours).await;
         let mut unreadable = Vec::new();
         for found in there.foreign {
             match found {
+                // One that was begun while the files were read is ours.
+                Ok(job) if self.0.state().made_at.contains(Digest::of(&job.job_id)) => {}
                 Ok(job) => {
                     let job = self.import(job);
                     let stale = self.is_stale(&job);
@@ -209,13 +249,22 @@ struct There {
 }
 
 /// Looks at every file once. One that cannot be read is renamed, so that it is looked at once.
-fn look(dir: &Path, known: &HashSet<String>) -> There {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten().take(FILES_MAX);
+fn look(dir: &Path, known: &HashSet<Digest>) -> There {
+    let entries = fs::read_dir(dir).inspect_err(|cause| {
+        if cause.kind() != ErrorKind::NotFound {
+            tracing::error!(path = %dir.display(), %cause, "jobs of others cannot be looked for; give the gateway's user the right to read this directory, and start it again");
+        }
+    });
     let mut there = There::default();
-    for path in entries.map(|entry| entry.path()) {
+    for path in entries.into_iter().flatten().flatten().take(FILES_MAX).map(|entry| entry.path()) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with(".job-") && name.ends_with(".tmp") && is_old(&path) {
+            // A file that a killed gateway had not finished; the journal has the job.
+            let _ = fs::remove_file(&path);
+            continue;
+        }
         let Some(id) = name.strip_prefix("job-").and_then(|rest| rest.strip_suffix(".json")) else { continue };
-        if known.contains(id) {
+        if known.contains(&Digest::of(id)) {
             there.ours.push(id.to_owned());
             continue;
         }
@@ -227,6 +276,27 @@ fn look(dir: &Path, known: &HashSet<String>) -> There {
     }
     there.foreign.sort_by_key(|found| found.as_ref().map_or(0, |job| job.created_at));
     there
+}
+
+/// As many events after each other as are told at once, again and again; one that is larger is told by itself.
+fn pieces(events: &[Written]) -> impl Iterator<Item = &[Written]> {
+    let mut left = events;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fitting = left.iter().take_while(|event| {
+            bytes += event.line().len();
+            bytes <= TOLD_AT_ONCE
+        });
+        let (piece, rest) = left.split_at(fitting.count().max(1).min(left.len()));
+        left = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Whether nobody is writing it any more.
+fn is_old(path: &Path) -> bool {
+    let written = fs::symlink_metadata(path).and_then(|facts| facts.modified());
+    written.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > UNFINISHED))
 }
 
 fn job_of(path: &Path, id: &str) -> Result<Job, String> {
@@ -289,7 +359,7 @@ mod tests {
         fs::write(dir.join("job-broken.json"), "{ \"jobId\": 7").expect("written");
         fs::write(dir.join("job-other.json"), old).expect("written");
         fs::write(dir.join("notes.txt"), "x").expect("written");
-        let known = HashSet::from(["known".to_owned()]);
+        let known = HashSet::from([Digest::of("known")]);
         let there = look(dir, &known);
         assert_eq!(there.ours, ["known"]);
         let found = there.foreign;
@@ -302,5 +372,47 @@ mod tests {
         assert_eq!(aside.len(), 2);
         assert!(dir.join("job-broken.json.unreadable").exists() && dir.join("job-known.json").exists());
         assert!(look(dir, &known).foreign.iter().all(Result::is_ok), "they are looked at once");
+    }
+
+    #[test]
+    fn what_a_killed_gateway_had_not_finished_is_swept_once_nobody_can_be_writing_it() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let [old, fresh, other] =
+            [".job-a.json.tmp", ".job-b.json.tmp", ".notes.tmp"].map(|name| temp.path().join(name));
+        [&old, &fresh, &other].into_iter().for_each(|path| fs::write(path, "{").expect("written"));
+        let long_ago = fs::metadata(&fresh).and_then(|facts| facts.modified()).expect("written") - 2 * UNFINISHED;
+        for path in [&old, &other] {
+            fs::File::options().write(true).open(path).and_then(|file| file.set_modified(long_ago)).expect("touched");
+        }
+        look(temp.path(), &HashSet::new());
+        assert_eq!([&old, &fresh, &other].map(|path| path.exists()), [false, true, true]);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_read_has_no_jobs_and_stops_nothing() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let path = temp.path().join("a2a-jobs");
+        fs::write(&path, "no directory").expect("written");
+        let there = look(&path, &HashSet::new());
+        assert!(there.foreign.is_empty() && there.ours.is_empty() && path.exists());
+    }
+
+    #[test]
+    fn events_are_told_again_in_their_order_in_pieces_that_the_log_has_room_for() {
+        let told = |said: usize| {
+            let facts = data(json!({ "said": "x".repeat(said) }));
+            Written::from(Event::system(event::Kind::JobFailed, crate::clock::Timestamp(1), facts))
+        };
+        // A third of a piece each but one, which is more than a whole one.
+        let events: Vec<Written> =
+            (0..7).map(|n| told(if n == 4 { TOLD_AT_ONCE } else { TOLD_AT_ONCE / 3 - 1_000 })).collect();
+        let pieces: Vec<&[Written]> = pieces(&events).collect();
+        assert_eq!(pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>(), [3, 1, 1, 2]);
+        let again = pieces.concat();
+        assert!(
+            again.iter().map(Written::line).eq(events.iter().map(Written::line)),
+            "none is missing, and none moved"
+        );
+        assert!(super::pieces(&[]).next().is_none());
     }
 }

@@ -1,44 +1,61 @@
 //! Every job that is kept, in brief: by when it was made, and how many stand how.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeBounds;
+use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 
 use chela_flow::{Job, Status};
+use chela_storage::{Digest, Ordered};
+
+use crate::id::Packed;
+
+/// Jobs that one question may pass over.
+const SCANNED_MAX: usize = 100_000;
 
 /// When a job was made, and its id.
-pub(super) type Key = (u64, String);
+pub(super) type Key = (u64, Packed);
 
 /// What a list needs to know of a job without reading it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Brief {
     pub(super) status: Status,
-    pub(super) finished_at: Option<u64>,
-    pub(super) from: String,
-    pub(super) to: String,
-    pub(super) work_session: Option<String>,
-    /// The one that it tries again.
-    pub(super) retry_of: Option<String>,
+    finished_at: Option<NonZeroU64>,
+    /// Agents.
+    from: Digest,
+    to: Digest,
+    pub(super) work_session: Option<Digest>,
+    /// The one that it tries again, which few do.
+    pub(super) retry_of: Option<Box<Digest>>,
     /// The call that has made it.
-    pub(super) cause: Option<String>,
+    pub(super) cause: Option<Digest>,
 }
 
 impl Brief {
     fn of(job: &Job) -> Self {
         Self {
             status: job.status,
-            finished_at: job.finished_at,
-            from: chela_flow::agent_of(&job.session_key).to_owned(),
-            to: chela_flow::agent_of(&job.target_session_key).to_owned(),
-            work_session: job.work_session_id.clone(),
-            retry_of: job.retry_of.clone(),
-            cause: job.cause.clone(),
+            finished_at: finished_at(job),
+            from: Digest::of(chela_flow::agent_of(&job.session_key)),
+            to: Digest::of(chela_flow::agent_of(&job.target_session_key)),
+            work_session: job.work_session_id.as_deref().map(Digest::of),
+            retry_of: job.retry_of.as_deref().map(|id| Box::new(Digest::of(id))),
+            cause: job.cause.as_deref().map(Digest::of),
         }
     }
+
+    /// Whether an agent is its sender or its target.
+    pub(super) fn is_of(&self, agent: Digest) -> bool {
+        self.from == agent || self.to == agent
+    }
+}
+
+/// One that ended when time began ended a millisecond later.
+fn finished_at(job: &Job) -> Option<NonZeroU64> {
+    job.finished_at.map(|at| NonZeroU64::new(at).unwrap_or(NonZeroU64::MIN))
 }
 
 #[derive(Default)]
 pub(super) struct Kept {
-    all: BTreeMap<Key, Brief>,
+    all: Ordered<Key, Brief>,
     /// How many stand how, by the place of the status.
     counts: [usize; Status::ALL.len()],
     unfinished: BTreeSet<Key>,
@@ -56,7 +73,7 @@ impl Kept {
     pub(super) fn moved(&mut self, job: &Job) -> bool {
         let key = key_of(job);
         let Some(brief) = self.all.get_mut(&key) else { return false };
-        brief.finished_at = job.finished_at;
+        brief.finished_at = finished_at(job);
         let before = std::mem::replace(&mut brief.status, job.status);
         if before != job.status {
             self.uncount(&key, before);
@@ -77,19 +94,24 @@ impl Kept {
     }
 
     /// Those that ended before a time, and the oldest past `max` of those that ended before another.
-    pub(super) fn old(&self, before: u64, max: usize, resting: u64) -> Vec<(Key, u64)> {
-        let ended = || self.all.iter().filter_map(|(key, brief)| Some((key, brief.finished_at?)));
+    pub(super) fn old(&self, before: u64, max: usize, resting: u64) -> Vec<(String, u64)> {
+        let ended = || self.all.iter().filter_map(|((_, id), brief)| Some((id, brief.finished_at?.get())));
         let aged = ended().filter(|(_, at)| *at < before);
-        let mut old: Vec<(Key, u64)> = aged.map(|(key, at)| (key.clone(), at)).collect();
+        let mut old: Vec<(String, u64)> = aged.map(|(id, at)| (id.to_string(), at)).collect();
         let past = self.ended().saturating_sub(max).saturating_sub(old.len());
         let too_many = ended().filter(|(_, at)| (before..resting).contains(at)).take(past);
-        old.extend(too_many.map(|(key, at)| (key.clone(), at)));
+        old.extend(too_many.map(|(id, at)| (id.to_string(), at)));
         old
     }
 
-    /// Those of a time, the oldest first.
-    pub(super) fn range(&self, keys: impl RangeBounds<Key>) -> impl DoubleEndedIterator<Item = (&Key, &Brief)> {
-        self.all.range(keys)
+    /// The newest first, and no more of them than may be looked at for one question.
+    pub(super) fn newest(&self) -> impl Iterator<Item = (&Key, &Brief)> {
+        self.all.iter().rev().take(SCANNED_MAX)
+    }
+
+    /// The same, of those before a place.
+    pub(super) fn newest_before(&self, key: &Key) -> impl Iterator<Item = (&Key, &Brief)> {
+        self.all.before(key).rev().take(SCANNED_MAX)
     }
 
     pub(super) fn counts(&self) -> [(Status, usize); Status::ALL.len()] {
@@ -117,7 +139,7 @@ impl Kept {
 }
 
 fn key_of(job: &Job) -> Key {
-    (job.created_at, job.job_id.clone())
+    (job.created_at, job.job_id.as_str().into())
 }
 
 #[cfg(test)]
@@ -137,7 +159,7 @@ mod tests {
             kept.put(&job);
         }
         let old = |before: u64, max: usize, resting: u64| -> Vec<String> {
-            kept.old(before, max, resting).into_iter().map(|((_, id), _)| id).collect()
+            kept.old(before, max, resting).into_iter().map(|(id, _)| id).collect()
         };
         assert!(old(0, 9, 200).is_empty(), "as many as may");
         assert_eq!(old(0, 7, 200), ["0", "2"], "one that goes on is not counted");

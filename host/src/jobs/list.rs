@@ -1,18 +1,15 @@
 //! Jobs as operators see them: listed, looked at, cancelled, tried again.
 
 use std::collections::HashSet;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use chela_flow::{Job, Status, again};
+use chela_storage::Digest;
 use tokio::sync::oneshot;
 
-use super::kept::Brief;
+use super::kept::{Brief, Key};
 use super::{Ask, Error, Handle};
 use crate::id;
-
-/// Jobs that one list may pass over.
-const SCANNED_MAX: usize = 100_000;
 
 /// Which jobs are wanted.
 #[derive(Clone, Debug, Default)]
@@ -37,19 +34,20 @@ pub struct Listed {
 impl Handle {
     pub async fn list(&self, asked: Asked) -> Result<Listed, Error> {
         let before = asked.cursor.as_deref().map(|cursor| place_of(cursor).ok_or(Error::BadCursor)).transpose()?;
+        let fits = wanted(asked.agent.as_deref(), asked.work_session.as_deref());
         let (ids, next) = {
             let state = self.0.state();
-            let end = before.map_or(Bound::Unbounded, Bound::Excluded);
+            let newest: Box<dyn Iterator<Item = (&Key, &Brief)>> = match &before {
+                Some(key) => Box::new(state.kept.newest_before(key)),
+                None => Box::new(state.kept.newest()),
+            };
             let (mut ids, mut next) = (Vec::new(), None);
-            for (key, brief) in state.kept.range((Bound::Unbounded, end)).rev().take(SCANNED_MAX) {
-                let fits = (asked.status.is_empty() || asked.status.contains(&brief.status))
-                    && asked.agent.as_ref().is_none_or(|agent| brief.from == *agent || brief.to == *agent)
-                    && (asked.work_session.is_none() || brief.work_session == asked.work_session);
-                if !fits {
+            for (key, brief) in newest {
+                if !(asked.status.is_empty() || asked.status.contains(&brief.status)) || !fits(brief) {
                     continue;
                 }
                 if ids.len() == asked.limit {
-                    next = ids.last().map(|(made, id): &(u64, String)| format!("{made}:{id}"));
+                    next = ids.last().map(|(made, id): &Key| format!("{made}:{id}"));
                     break;
                 }
                 ids.push(key.clone());
@@ -58,7 +56,7 @@ impl Handle {
         };
         let mut jobs = Vec::with_capacity(ids.len());
         for (_, id) in ids {
-            jobs.extend(self.get(&id).await?);
+            jobs.extend(self.get(&id.to_string()).await?);
         }
         Ok(Listed { jobs, next })
     }
@@ -73,13 +71,10 @@ impl Handle {
         if agent.is_none() && work_session.is_none() {
             return self.counts();
         }
+        let fits = wanted(agent, work_session);
         let state = self.0.state();
-        let fits = |brief: &Brief| {
-            agent.is_none_or(|agent| brief.from == agent || brief.to == agent)
-                && (work_session.is_none() || brief.work_session.as_deref() == work_session)
-        };
         let mut counts = Status::ALL.map(|status| (status, 0));
-        for (_, brief) in state.kept.range(..).rev().take(SCANNED_MAX).filter(|(_, brief)| fits(brief)) {
+        for (_, brief) in state.kept.newest().filter(|(_, brief)| fits(brief)) {
             counts[brief.status as usize].1 += 1;
         }
         counts.to_vec()
@@ -94,12 +89,16 @@ impl Handle {
         }
         // What tries one again is younger than it, so it is met before.
         let (mut again, mut ids, mut count) = (HashSet::new(), Vec::new(), 0);
-        for ((_, id), brief) in state.kept.range(..).rev().take(SCANNED_MAX) {
-            again.extend(brief.retry_of.as_deref());
-            if is_lost(brief.status) && !again.contains(id.as_str()) {
+        for ((_, id), brief) in state.kept.newest() {
+            again.extend(brief.retry_of.as_deref().copied());
+            if !is_lost(brief.status) {
+                continue;
+            }
+            let id = id.to_string();
+            if !again.contains(&Digest::of(&id)) {
                 count += 1;
                 if ids.len() < limit {
-                    ids.push(id.clone());
+                    ids.push(id);
                 }
             }
         }
@@ -141,13 +140,22 @@ impl Handle {
         let now = self.0.now();
         let mut next = again(&old, id::fresh(now).to_string(), &self.0.rules(), now.0);
         next.job.cause = cause;
-        self.start(next).await
+        let (job, _) = self.start(next).await?;
+        Ok(job)
     }
 }
 
-fn place_of(cursor: &str) -> Option<(u64, String)> {
+/// Those of an agent, as sender or target, and of a work session.
+fn wanted(agent: Option<&str>, work_session: Option<&str>) -> impl Fn(&Brief) -> bool {
+    let (agent, work_session) = (agent.map(Digest::of), work_session.map(Digest::of));
+    move |brief| {
+        agent.is_none_or(|agent| brief.is_of(agent)) && (work_session.is_none() || brief.work_session == work_session)
+    }
+}
+
+fn place_of(cursor: &str) -> Option<Key> {
     let (made, id) = cursor.split_once(':')?;
-    Some((made.parse().ok()?, id.to_owned()))
+    Some((made.parse().ok()?, id.into()))
 }
 
 fn short(id: &str) -> String {

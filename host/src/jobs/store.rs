@@ -1,6 +1,7 @@
-//! What the journal keeps of jobs: each with the events of its last step, late replies that are still to come, and the outbox.
+//! What the journal keeps of jobs: each with the events of its last step, unless that was its beginning, which is told from the record alone;
+//! late replies that are still to come, and the outbox.
 
-use chela_flow::{Happened, Job, Place, What};
+use chela_flow::{Happened, Job, Place, What, told_as_begun};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
@@ -13,11 +14,22 @@ const OUTBOX: &str = "outbox";
 const TOLD: &str = "told";
 const TOLD_ID: &str = "jobs";
 
-/// A job, and what its last step is told as.
+/// A job, and what its last step is told as; where it does not say, that is how a new one begins.
 #[derive(Deserialize)]
 struct Kept {
     job: Job,
-    events: Vec<Event>,
+    events: Option<Vec<Event>>,
+}
+
+impl Kept {
+    fn events(&mut self) -> Vec<Event> {
+        let begun = |job: &Job| {
+            let told = told_as_begun(job).unwrap_or_default();
+            let at = Timestamp(job.created_at);
+            told.iter().enumerate().map(|(nth, happened)| event(job, nth, happened, at).event()).collect()
+        };
+        self.events.take().unwrap_or_else(|| begun(&self.job))
+    }
 }
 
 /// A job whose events are in the log, and not worth reading.
@@ -30,7 +42,8 @@ struct Bare {
 #[derive(Serialize)]
 struct Keep<'a> {
     job: &'a Job,
-    events: &'a [Written],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<&'a [Written]>,
 }
 
 /// A run that nobody waits for any more.
@@ -95,8 +108,8 @@ pub fn read(opened: &Opened) -> Result<Found, journal::Error> {
     let (mut jobs, mut untold) = (Vec::new(), Vec::new());
     for record in opened.records(JOB)? {
         if record.seq > told {
-            let kept: Kept = journal::body(JOB, &record)?;
-            untold.extend(kept.events);
+            let mut kept: Kept = journal::body(JOB, &record)?;
+            untold.extend(kept.events());
             jobs.push(kept.job);
         } else {
             jobs.push(journal::body::<Bare>(JOB, &record)?.job);
@@ -121,11 +134,16 @@ pub(super) fn get(journal: &journal::Handle, id: &str) -> Result<Option<Job>, jo
 pub(super) fn events(journal: &journal::Handle, id: &str) -> Result<Vec<Event>, journal::Error> {
     let found = journal.get(JOB, id)?;
     let kept = found.map(|record| journal::body::<Kept>(JOB, &record)).transpose()?;
-    Ok(kept.map(|kept| kept.events).unwrap_or_default())
+    Ok(kept.map(|mut kept| kept.events()).unwrap_or_default())
 }
 
 pub(super) fn put(transaction: &mut Transaction, job: &Job, events: &[Written]) -> Result<(), journal::Error> {
-    journal::put(transaction, JOB, &job.job_id, &Keep { job, events })
+    journal::put(transaction, JOB, &job.job_id, &Keep { job, events: Some(events) })
+}
+
+/// A new job, whose record tells how it began.
+pub(super) fn put_begun(transaction: &mut Transaction, job: &Job) -> Result<(), journal::Error> {
+    journal::put(transaction, JOB, &job.job_id, &Keep { job, events: None })
 }
 
 pub(super) fn drop_job(transaction: &mut Transaction, id: &str) -> Result<(), journal::Error> {

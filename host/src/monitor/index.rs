@@ -24,7 +24,7 @@ const TIMES_EVERY_MS: u64 = 60_000;
 const YIELD_EVERY: usize = 8;
 /// Pages that the writer keeps: what the events of a few minutes change, so that each page is read once. The system keeps the rest of the file at
 /// hand by itself; a larger cache fills in the course of a day and looks like memory that is lost.
-const WRITER_CACHE_KIB: i64 = 8 * 1024;
+const WRITER_CACHE_KIB: i64 = 4 * 1024;
 /// Each of the connections that read keeps the upper pages of the trees that queries go through.
 pub(super) const READER_CACHE_KIB: i64 = 1024;
 pub(super) const DAY_MS: u64 = 24 * 60 * 60 * 1000;

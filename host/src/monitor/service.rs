@@ -187,7 +187,7 @@ impl Service {
         let open = state.as_mut().expect("it was put there just now");
         let changed = overrides.refresh();
         if !changed.is_empty() {
-            open.index.override_categories(&changed, &overrides.entries)?;
+            self.show_overrides(open, &changed, overrides)?;
         }
         match open.intake.next()? {
             Came::Lines(parsed, progress) => {
@@ -413,16 +413,31 @@ impl Service {
         let set = overrides.set(session, category, by, self.clock.now());
         changed.push(session.to_owned());
         let Some(state) = state else { return set };
-        let shown = state.index.override_categories(&changed, &overrides.entries);
+        let shown = self.show_overrides(state, &changed, overrides);
         set?;
         match shown {
-            Ok(_) => Ok(()),
+            Ok(()) => Ok(()),
             // The file says it; the index says it when it is read again.
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "an override is not shown yet");
                 Ok(())
             }
         }
+    }
+
+    /// Shows sessions by what people say of them now, and tells whoever wants to hear of it.
+    fn show_overrides(
+        &self,
+        state: &mut State,
+        changed: &[String],
+        overrides: &overrides::File,
+    ) -> Result<(), IndexError> {
+        state.index.override_categories(changed, &overrides.entries)?;
+        for session in changed {
+            // Nobody may listen.
+            let _ = self.shared.overridden.send(session.clone());
+        }
+        Ok(())
     }
 }
 

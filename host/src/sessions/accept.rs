@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use chela_storage::Digest;
+
 use super::lanes::{Live, Progress, State};
 use super::record::{self, Accepted, Chain, Run, Session};
-use super::{Asked, Error, Handle, KEY_BYTES_MAX, Receipt};
+use super::{Asked, Error, Handle, KEY_BYTES_MAX, OriginKind, Receipt};
 use crate::clock::Timestamp;
 use crate::id;
 use crate::journal::{self, Transaction};
@@ -60,7 +62,8 @@ impl Handle {
 
     fn may_take(&self, asked: &Asked) -> Result<(), Error> {
         let shared = &self.0;
-        if shared.closed.is_cancelled() {
+        // What agents ask of each other while a stop waits for their runs is on record with the rest, and runs after the next start.
+        if shared.closed.is_cancelled() && asked.origin.kind != OriginKind::InterSession {
             return Err(Error::Stopping);
         }
         let config = shared.options.settings.current();
@@ -68,7 +71,8 @@ impl Handle {
         if !agents.list.iter().any(|agent| agent.id == asked.session.agent) {
             return Err(Error::UnknownAgent(asked.session.agent.to_string()));
         }
-        if asked.text.len() > runs.message_bytes {
+        // What follows from a message that was taken is bounded by whoever makes it.
+        if asked.text.len() > runs.message_bytes && !asked.over_queue {
             return Err(Error::TooLong { bytes: asked.text.len(), max: runs.message_bytes });
         }
         Ok(())
@@ -157,7 +161,7 @@ impl Handle {
             let accepted = &live.run.accepted;
             return receipt(&live.key, &accepted.method, accepted.at, settled);
         }
-        let known = self.0.state().past.contains(&asked.key);
+        let known = self.0.state().past.contains(Digest::of(&asked.key));
         let past = if known { self.past(&asked.key).await? } else { None };
         let Some(Run { accepted, ended: Some(ended), .. }) = past else { return Ok(None) };
         let key = SessionKey::parse(&accepted.session).map_err(|_| Error::NoSession(accepted.session.clone()))?;
@@ -174,7 +178,7 @@ impl Handle {
         let mut state = shared.state();
         // Read under the lock: the times of a lane are in its order.
         let now = shared.options.clock.now();
-        let is_new = |asked: &&Asked| state.live(&asked.key).is_none() && !state.past.contains(&asked.key);
+        let is_new = |asked: &&Asked| state.live(&asked.key).is_none() && !state.past.contains(Digest::of(&asked.key));
         let fresh: Vec<&Asked> = asked.iter().filter(is_new).collect();
         for asked in fresh.iter().filter(|asked| !asked.over_queue) {
             let waiting = state.lanes.get(&asked.session).map_or(0, |lane| lane.waiting.len());

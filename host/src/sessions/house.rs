@@ -126,13 +126,14 @@ impl Handle {
             if part.is_empty() {
                 return Ok(());
             }
+            let runs = self.0.options.journal.ids_async(record::RUN, part.clone()).await?;
             let mut transaction = Transaction::default();
-            for run in &part {
+            for run in &runs {
                 journal::drop_record(&mut transaction, record::RUN, run)?;
             }
             self.0.commit(transaction).await?;
             let mut state = self.0.state();
-            for run in &part {
+            for run in part {
                 state.past.remove(run);
             }
         }
@@ -206,6 +207,11 @@ impl Handle {
             return Err(Error::Main(key.to_string()));
         }
         let session = self.get(key).ok_or_else(|| Error::NoSession(key.to_string()))?;
+        self.delete_this(key, session, erase).await
+    }
+
+    /// The same for a session as it was seen; one that was used since is busy.
+    async fn delete_this(&self, key: &SessionKey, session: Arc<Session>, erase: bool) -> Result<Vec<PathBuf>, Error> {
         if self.take_off(vec![(key.clone(), session.clone())]).await?.is_empty() {
             return Err(Error::Busy { session: key.to_string() });
         }
@@ -239,8 +245,8 @@ impl Handle {
     ) -> Result<usize, Error> {
         let found = self.listed(|key, session| idle.has(key, session) && !is_in_use(key));
         let mut archived = 0;
-        for (key, _) in found {
-            match self.delete(&key, false).await {
+        for (key, session) in found {
+            match self.delete_this(&key, session, false).await {
                 Ok(_) => archived += 1,
                 // Somebody has begun to use it, or it is gone by now.
                 Err(Error::Busy { .. } | Error::NoSession(_)) => {}

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use chela_flow::Used;
+use chela_storage::{Digest, Table};
 
 use super::record::{DayUsage, Ended, Run, Session, Step};
 use crate::clock::Timestamp;
@@ -41,12 +43,15 @@ pub(super) struct Live {
     pub(super) progress: watch::Sender<Progress>,
     /// Cancelled by whoever aborts it.
     pub(super) abort: CancellationToken,
+    /// When it last recorded a step in this life of the gateway, in milliseconds.
+    pub(super) recorded_ms: AtomicU64,
 }
 
 impl Live {
     pub(super) fn new(key: SessionKey, run: Run, steps: Vec<Step>, rows: usize, progress: Progress) -> Arc<Self> {
         let progress = watch::Sender::new(progress);
-        Arc::new(Self { key, run, steps, rows, progress, abort: CancellationToken::new() })
+        let (abort, recorded_ms) = (CancellationToken::new(), AtomicU64::new(0));
+        Arc::new(Self { key, run, steps, rows, progress, abort, recorded_ms })
     }
 
     pub(super) fn id(&self) -> &str {
@@ -80,14 +85,14 @@ pub(super) struct State {
     /// Runs that have not ended, by id.
     live: HashMap<String, Arc<Live>>,
     /// Runs that have: session and when; the rest is in the journal.
-    pub(super) past: Aged<Arc<SessionKey>, ()>,
+    pub(super) past: Aged<Arc<SessionKey>>,
     /// Sessions whose lane may go on.
     ready: VecDeque<SessionKey>,
     pub(super) order: u64,
     /// By agent and day.
     pub(super) usage: HashMap<String, DayUsage>,
-    /// What chains have taken, and when they were last heard of.
-    pub(super) chains: HashMap<String, (Used, Timestamp)>,
+    /// What chains have taken, and when they were last heard of: there are as many as runs, and each stays for days.
+    pub(super) chains: Table<(Used, Timestamp)>,
     /// Agents that answer several conversations at once.
     slots: HashMap<AgentId, Slots>,
 }
@@ -102,7 +107,7 @@ impl Default for State {
             ready: VecDeque::new(),
             order: 0,
             usage: HashMap::new(),
-            chains: HashMap::new(),
+            chains: Table::default(),
             slots: HashMap::new(),
         }
     }
@@ -136,25 +141,30 @@ impl State {
 
     /// Counts what a chain takes.
     pub(super) fn count(&mut self, chain: &str, messages: u64, tokens: u64, at: Timestamp) {
-        let (used, last) = self.chains.entry(chain.to_owned()).or_insert((Used::default(), at));
+        let (used, last) = self.chains.get_or_insert(Digest::of(chain), (Used::default(), at));
         used.messages += messages;
         used.tokens += tokens;
         *last = (*last).max(at);
+    }
+
+    /// What a chain has taken so far.
+    pub(super) fn used_by_chain(&self, chain: &str) -> Used {
+        self.chains.get(Digest::of(chain)).map(|(used, _)| *used).unwrap_or_default()
     }
 
     /// Forgets chains that were not heard of since `before` and, where there are a quarter more than `max`, those that were not for longest;
     /// none that has a run under way.
     pub(super) fn forget_chains(&mut self, before: Timestamp, max: usize) {
         let Self { chains, live, .. } = self;
-        let live: HashSet<&str> = live.values().map(|live| live.run.accepted.chain.id.as_str()).collect();
-        chains.retain(|id, (_, last)| *last > before || live.contains(id.as_str()));
+        let live: HashSet<Digest> = live.values().map(|live| Digest::of(&live.run.accepted.chain.id)).collect();
+        chains.retain(|chain, (_, last)| *last > before || live.contains(&chain));
         if chains.len() <= max + max / 4 {
             return;
         }
-        let mut ages: Vec<Timestamp> = chains.values().map(|(_, last)| *last).collect();
+        let mut ages: Vec<Timestamp> = chains.iter().map(|(_, (_, last))| *last).collect();
         let past = ages.len() - max;
         let (_, oldest, _) = ages.select_nth_unstable(past);
-        chains.retain(|id, (_, last)| *last >= *oldest || live.contains(id.as_str()));
+        chains.retain(|chain, (_, last)| *last >= *oldest || live.contains(&chain));
     }
 
     /// Takes a run out that never ran.
@@ -213,7 +223,7 @@ impl State {
         let usage = &ended.usage;
         let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
         self.count(&accepted.chain.id, 0, tokens, ended.at);
-        self.past.insert(&accepted.id, ended.at, live.key.clone().into(), ());
+        self.past.insert(Digest::of(&accepted.id), ended.at, live.key.clone().into());
         if let Some(lane) = self.lanes.get_mut(&live.key) {
             match &lane.running {
                 Some(running) if running.id() == live.id() => {
@@ -281,7 +291,7 @@ mod tests {
         state.count("126", 1, 1, Timestamp(126));
         state.forget_chains(Timestamp(0), 100);
         assert_eq!(state.chains.len(), 100);
-        assert!(state.chains.contains_key("126") && !state.chains.contains_key("26"));
+        assert!(state.chains.contains(Digest::of("126")) && !state.chains.contains(Digest::of("26")));
         state.forget_chains(Timestamp(120), 100);
         assert_eq!(state.chains.len(), 6);
     }

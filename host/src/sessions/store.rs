@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chela_storage::Digest;
 use serde_json::{Value, json};
 
 use super::lanes::{Live, Progress, State};
@@ -64,6 +65,16 @@ pub(super) fn rebuild(options: &Options, mut found: Found) -> Result<(State, Opt
         }
     }
     found.runs.sort_by_key(|run| run.accepted.order);
+    let (mut transaction, mut changed) = (Transaction::default(), false);
+    let open: HashSet<&str> =
+        found.runs.iter().filter(|run| !run.settled).map(|run| run.accepted.id.as_str()).collect();
+    for (run, steps) in found.steps.iter().filter(|(run, _)| !open.contains(run.as_str())) {
+        // A run that was cut off while it recorded them has left them behind.
+        for nth in steps.keys() {
+            journal::drop_record(&mut transaction, record::STEP, &record::step_id(run, *nth))?;
+        }
+        changed = true;
+    }
     let mut steps_of = |run: &Run| -> Vec<Step> {
         found.steps.remove(&run.accepted.id).into_iter().flat_map(BTreeMap::into_values).collect()
     };
@@ -73,7 +84,6 @@ pub(super) fn rebuild(options: &Options, mut found: Found) -> Result<(State, Opt
         Some((key, run, steps))
     });
     let runs: Vec<(SessionKey, Run, Vec<Step>)> = runs.collect();
-    let (mut transaction, mut changed) = (Transaction::default(), false);
     let mut files: BTreeMap<PathBuf, Vec<(&Run, &[Step])>> = BTreeMap::new();
     for (key, run, steps) in runs.iter().filter(|(_, run, _)| !run.settled) {
         files.entry(options.dir.transcript(&key.agent, &run.accepted.session_id)).or_default().push((run, steps));
@@ -99,13 +109,20 @@ pub(super) fn rebuild(options: &Options, mut found: Found) -> Result<(State, Opt
             let usage = &ended.usage;
             let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
             state.count(&run.accepted.chain.id, 1, tokens, ended.at);
-            state.past.insert(&run.accepted.id, ended.at, key.into(), ());
+            state.past.insert(Digest::of(&run.accepted.id), ended.at, key.into());
             continue;
         }
         let rows = shown.get(&run.accepted.id).copied().unwrap_or(0);
         if rows > 0 {
             run.resumed += 1;
             journal::put(&mut transaction, record::RUN, &run.accepted.id, &run)?;
+            changed = true;
+        }
+        if !state.sessions.contains_key(&key) {
+            // What made the session did not fit on a full disk, and its message did.
+            let session = Session { id: run.accepted.session_id.clone(), ..new_session(&key, run.accepted.at) };
+            journal::put(&mut transaction, record::SESSION, &session.key, &session)?;
+            state.sessions.insert(key.clone(), Arc::new(session));
             changed = true;
         }
         state.push(Live::new(key.clone(), run, steps, rows, Progress::Queued));
@@ -222,9 +239,14 @@ pub(super) async fn history(shared: &Arc<Shared>, key: &SessionKey, asked: Histo
     blocking(path, move |path| {
         let last = transcript::tail(path, None, 1, |_| true)?;
         let total = last.rows.last().and_then(|row| row["__openclaw"]["seq"].as_u64()).unwrap_or(0);
-        let mut page = transcript::tail(path, asked.before, asked.limit.saturating_add(asked.offset), |_| true)?;
-        page.rows.truncate(page.rows.len().saturating_sub(asked.offset));
-        Ok(Rows { rows: page.rows, before: (page.begin > 0).then_some(page.begin), total })
+        let mut passed = 0;
+        // The newest come first; what is passed over is not kept.
+        let page = transcript::tail_of(path, asked.before, asked.limit.saturating_add(asked.offset), |row| {
+            passed += 1;
+            ((passed > asked.offset).then_some(row), true)
+        })?;
+        let rows = page.rows.into_iter().flatten().collect();
+        Ok(Rows { rows, before: (page.begin > 0).then_some(page.begin), total })
     })
     .await
 }
@@ -258,14 +280,13 @@ pub(super) async fn rows_of_run(
     let (path, run) = (shared.transcript(key, session_id), run.to_owned());
     shared.writer.written().await;
     blocking(path, move |path| {
-        let is_of_run = |row: &Value| row["__openclaw"]["runId"] == json!(run);
         let mut seen = false;
-        let mut page = transcript::tail(path, None, usize::MAX, |row| {
-            seen |= is_of_run(row);
-            !seen || is_of_run(row)
+        let page = transcript::tail_of(path, None, usize::MAX, |row| {
+            let is_of_run = row["__openclaw"]["runId"] == json!(run);
+            seen |= is_of_run;
+            (is_of_run.then_some(row), !seen || is_of_run)
         })?;
-        page.rows.retain(is_of_run);
-        Ok(page.rows)
+        Ok(page.rows.into_iter().flatten().collect())
     })
     .await
 }
@@ -403,7 +424,7 @@ impl Handle {
             .await?;
         let path = self.0.transcript(key, &session.id);
         let row = rows::reset(now, &id::fresh(now).to_string());
-        let appended = self.0.writer.append(path.clone(), vec![row], false).await;
+        let appended = self.0.writer.append(path.clone(), vec![row], false).await.done().await;
         appended.map_err(|cause| Error::Transcript { path, cause })?;
         // No journal has this row, so it is brought to the disk before anybody relies on it.
         self.0.writer.ask(Work::Flush).await;

@@ -90,11 +90,11 @@ impl Writer {
         }
     }
 
-    /// Appends and gives back the rows with their numbers. `last`: what fails now is the thread's to write later.
-    pub(super) async fn append(&self, path: PathBuf, rows: Vec<Value>, last: bool) -> io::Result<Vec<Value>> {
+    /// Has rows appended. `last`: what fails now is the thread's to write later.
+    pub(super) async fn append(&self, path: PathBuf, rows: Vec<Value>, last: bool) -> Appended {
         let (told, appended) = oneshot::channel();
         self.ask(Work::Append { path, rows, last, told }).await;
-        appended.await.unwrap_or_else(|_| Err(io::Error::other("the thread of transcripts has died")))
+        Appended(appended)
     }
 
     pub(super) async fn written(&self) {
@@ -120,6 +120,16 @@ impl Writer {
         let (done, is_done) = oneshot::channel();
         self.ask(Work::Stop(done)).await;
         let _ = is_done.await;
+    }
+}
+
+/// Rows on their way into a file.
+pub(super) struct Appended(oneshot::Receiver<io::Result<Vec<Value>>>);
+
+impl Appended {
+    /// Waits for the rows, which have numbers then. Whoever is cut off meanwhile may ask again.
+    pub(super) async fn done(&mut self) -> io::Result<Vec<Value>> {
+        (&mut self.0).await.unwrap_or_else(|_| Err(io::Error::other("the thread of transcripts has died")))
     }
 }
 

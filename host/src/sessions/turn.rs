@@ -1,24 +1,26 @@
 //! Runs begun, steps recorded, runs ended: each in the journal first.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use chela_model::Usage;
+use chela_model::{Answer, Usage};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::lanes::{Live, Place, Progress};
 use super::record::{self, Accepted, Ended, LastRun, Run, Session, Status, Step};
+use super::transcript::Appended;
 use super::{Error, Handle, RESUMED_MAX, Shared, Told, Work, rows};
 use crate::clock::Timestamp;
 use crate::feed::Audience;
 use crate::id::AgentId;
-use crate::journal::{self, Transaction};
+use crate::journal::{self, Awaited, Transaction};
 use crate::results::Key;
 use crate::session_key::SessionKey;
 
-/// After this the end of a run that the journal did not take is tried again.
-const END_AGAIN: Duration = Duration::from_secs(1);
+/// After this what the journal did not take of a run, or of its end, is tried again.
+const RECORD_AGAIN: Duration = Duration::from_secs(1);
 
 impl Handle {
     /// Waits until a run may begin; false once the room is closed.
@@ -46,8 +48,8 @@ impl Handle {
         let settings = shared.options.settings.current();
         let live = shared.state().begin(now, |agent| settings.config.slots_of(agent))?;
         self.publish_started(&live, now);
-        let (steps, rows) = (live.steps.clone(), live.rows);
-        Some(Turn { handle: self.clone(), live, steps, started_at: now, rows })
+        let done = (live.steps.clone(), live.rows);
+        Some(Turn::new(self.clone(), live, done, now))
     }
 
     /// Ends what runs or waits: one run, or all of a session. Tells which.
@@ -67,12 +69,23 @@ impl Handle {
             (running, waiting)
         };
         let mut aborted = Vec::new();
+        // First, since each that waits takes a commit.
+        if let Some(live) = &running {
+            live.abort.cancel();
+        }
         for live in waiting {
             // Whoever sent it hears that it did not run.
             let at = self.0.options.clock.now();
-            let turn = Turn { handle: self.clone(), live, steps: Vec::new(), started_at: at, rows: 0 };
+            // One that a crash interrupted has run, and what it did stays.
+            let has_run = live.rows > 0 || !live.steps.is_empty();
+            let done = (live.steps.clone(), live.rows);
+            let turn = Turn::new(self.clone(), live, done, at);
             let run = turn.live.id().to_owned();
-            turn.end(vec![Step::Withdrawn { at }], Status::Aborted, "aborted before it ran").await?;
+            let (steps, said) = match has_run {
+                true => (Vec::new(), "aborted"),
+                false => (vec![Step::Withdrawn { at }], "aborted before it ran"),
+            };
+            turn.end(steps, Status::Aborted, said).await?;
             let told = json!({
                 "runId": run, "sessionKey": key.to_string(), "agentId": key.agent, "seq": 1, "state": "aborted",
                 "stopReason": "rpc",
@@ -80,10 +93,7 @@ impl Handle {
             self.0.options.feed.tell("chat", Audience::Readers, &told);
             aborted.push(run);
         }
-        if let Some(live) = running {
-            live.abort.cancel();
-            aborted.push(live.id().to_owned());
-        }
+        aborted.extend(running.map(|live| live.id().to_owned()));
         Ok(aborted)
     }
 
@@ -107,11 +117,14 @@ impl Handle {
         }
     }
 
-    /// Whether a run of this chain holds the lane of a session: to wait for it would be for ever.
-    pub fn holds(&self, key: &SessionKey, chain: &str) -> bool {
+    /// Whether a run of this chain holds the lane of a session: to wait for it would be for ever. One of the job that is waited for does not.
+    pub fn holds(&self, key: &SessionKey, chain: &str, job: Option<&str>) -> bool {
         let state = self.0.state();
         let running = state.lanes.get(key).and_then(|lane| lane.running.as_ref());
-        running.is_some_and(|live| live.run.accepted.chain.id == chain)
+        let job_of = |accepted: &'_ Accepted| accepted.part.as_ref().and_then(|part| part.job_id.clone());
+        running.map(|live| &live.run.accepted).is_some_and(|accepted| {
+            accepted.chain.id == chain && job.is_none_or(|job| job_of(accepted).as_deref() != Some(job))
+        })
     }
 
     /// How a run stands, as it changes; none if it has ended, or nobody knows it.
@@ -119,9 +132,15 @@ impl Handle {
         self.0.state().live(run).map(|live| live.progress.subscribe())
     }
 
+    /// When a run that has not ended last recorded something, by the clock's `elapsed`.
+    pub fn recorded_at(&self, run: &str) -> Option<Duration> {
+        let live = self.0.state().live(run).cloned()?;
+        Some(Duration::from_millis(live.recorded_ms.load(Ordering::Relaxed)))
+    }
+
     /// What a chain has taken so far.
     pub fn used_by_chain(&self, chain: &str) -> chela_flow::Used {
-        self.0.state().chains.get(chain).map(|(used, _)| *used).unwrap_or_default()
+        self.0.state().used_by_chain(chain)
     }
 
     /// Tokens that an agent has used today.
@@ -144,6 +163,9 @@ pub struct Turn {
     pub started_at: Timestamp,
     /// Rows of it that are in the transcript.
     rows: usize,
+    /// Steps on their way into the journal, and rows on theirs into the transcript: whoever waited for them may be cut off.
+    recording: Option<(Vec<Step>, Awaited)>,
+    showing: Option<Appended>,
 }
 
 /// What is known of a run when it ends.
@@ -156,6 +178,31 @@ pub struct Sum {
     pub provider: String,
     pub model: String,
     pub answers: u32,
+}
+
+impl Sum {
+    /// What a run has used by the steps that it has recorded.
+    pub fn of(steps: &[Step]) -> Self {
+        let mut sum = Self::default();
+        for step in steps {
+            if let Step::Answered { answer, provider, model, .. } = step {
+                sum.count(answer);
+                sum.provider.clone_from(provider);
+                sum.model.clone_from(model);
+            }
+        }
+        sum
+    }
+
+    pub fn count(&mut self, answer: &Answer) {
+        let usage = &answer.usage;
+        self.answers += 1;
+        self.usage.input += usage.input;
+        self.usage.output += usage.output;
+        self.usage.cache_read += usage.cache_read;
+        self.usage.cache_write += usage.cache_write;
+        self.context_tokens = usage.input + usage.cache_read + usage.cache_write + usage.output;
+    }
 }
 
 /// Records of other rooms that are committed with the end of a run.
@@ -184,6 +231,10 @@ pub struct Wrong {
 }
 
 impl Turn {
+    fn new(handle: Handle, live: Arc<Live>, (steps, rows): (Vec<Step>, usize), started_at: Timestamp) -> Self {
+        Self { handle, live, steps, started_at, rows, recording: None, showing: None }
+    }
+
     pub fn message(&self) -> &Accepted {
         &self.live.run.accepted
     }
@@ -233,27 +284,31 @@ impl Turn {
     }
 
     async fn show_more(&mut self, last: bool) {
+        self.shown().await;
         let all = rows::of_run(&self.live.run, &self.steps);
         let fresh: Vec<Value> = all.into_iter().skip(self.rows).collect();
-        self.rows += self.append(fresh, last).await;
-    }
-
-    /// Gives how many rows were written.
-    async fn append(&self, fresh: Vec<Value>, last: bool) -> usize {
         if fresh.is_empty() {
-            return 0;
+            return;
         }
         let shared = self.shared();
         let path = shared.transcript(&self.live.key, &self.live.run.accepted.session_id);
-        let Ok(numbered) = shared.writer.append(path, fresh, last).await else { return 0 };
+        self.showing = Some(shared.writer.append(path, fresh, last).await);
+        self.shown().await;
+    }
+
+    /// Waits for the rows that are on their way, and tells of them.
+    async fn shown(&mut self) {
+        let Some(showing) = &mut self.showing else { return };
+        let numbered = showing.done().await.unwrap_or_default();
+        self.showing = None;
+        self.rows += numbered.len();
         for row in &numbered {
             let payload = json!({
                 "sessionKey": self.live.key.to_string(), "agentId": self.live.key.agent, "runId": self.id(),
                 "messageId": row["__openclaw"]["id"], "messageSeq": row["__openclaw"]["seq"], "message": row,
             });
-            shared.options.feed.tell("session.message", Audience::Readers, &payload);
+            self.shared().options.feed.tell("session.message", Audience::Readers, &payload);
         }
-        numbered.len()
     }
 
     /// Records steps; when this answers they are never done again.
@@ -263,13 +318,64 @@ impl Turn {
         Ok(())
     }
 
-    /// Records steps whose rows are written later.
+    /// Records steps whose rows are written later. A journal that cannot be used now is waited for: what was done is done.
     pub async fn record_unshown(&mut self, steps: Vec<Step>) -> Result<(), Error> {
+        self.recorded().await?;
         let mut transaction = Transaction::default();
         self.put_steps(&mut transaction, &steps)?;
-        self.shared().commit(transaction).await?;
+        let mut steps = steps;
+        loop {
+            let failed = match self.shared().options.journal.submit_async(transaction.clone()) {
+                Ok(awaited) => {
+                    self.recording = Some((steps, awaited));
+                    match self.settled().await {
+                        Ok(()) => return Ok(()),
+                        Err((error, unrecorded)) => {
+                            steps = unrecorded;
+                            error
+                        }
+                    }
+                }
+                Err(error) => error,
+            };
+            if !matches!(failed, journal::Error::Unusable { .. }) || self.shared().closed.is_cancelled() {
+                return Err(failed.into());
+            }
+            tracing::error!(
+                run = self.id(),
+                error = &failed as &dyn std::error::Error,
+                "what a run has done is not recorded yet"
+            );
+            self.shared().options.clock.sleep(RECORD_AGAIN).await;
+        }
+    }
+
+    /// Waits for the steps that are on their way; then they are done.
+    async fn recorded(&mut self) -> Result<(), Error> {
+        self.settled().await.map_err(|(error, _)| error.into())
+    }
+
+    /// The same; steps that are not on record are given back.
+    async fn settled(&mut self) -> Result<(), (journal::Error, Vec<Step>)> {
+        let Some((_, awaited)) = &mut self.recording else { return Ok(()) };
+        let outcome = awaited.settled().await;
+        let steps = self.recording.take().map(|(steps, _)| steps).unwrap_or_default();
+        if let Err(error) = outcome {
+            return Err((error, steps));
+        }
         self.steps.extend(steps);
+        let now = self.shared().options.clock.elapsed().as_millis();
+        self.live.recorded_ms.store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Waits for what was on its way when somebody who recorded or showed something was cut off.
+    pub async fn settle(&mut self) {
+        if let Err(error) = self.recorded().await {
+            let error: &dyn std::error::Error = &error;
+            tracing::error!(run = self.id(), error, "the last steps of a run that was cut off are not recorded");
+        }
+        self.shown().await;
     }
 
     fn put_steps(&self, transaction: &mut Transaction, steps: &[Step]) -> Result<(), Error> {
@@ -293,10 +399,11 @@ impl Turn {
         }
     }
 
-    /// Ends a run that no model was asked for.
+    /// Ends a run that no model is asked for any more.
     pub async fn end(self, steps: Vec<Step>, status: Status, said: &str) -> Result<Arc<Ended>, Error> {
         let wrong = Wrong { said: said.to_owned(), kind: None, transient: false };
-        self.end_with(steps, status, String::new(), Some(wrong), "rpc", Sum::default(), &Further::default()).await
+        let sum = Sum::of(&self.steps);
+        self.end_with(steps, status, String::new(), Some(wrong), "rpc", sum, &Further::default()).await
     }
 
     /// The name of the last row, once these steps are recorded.
@@ -356,7 +463,7 @@ impl Turn {
                         error = &error as &dyn std::error::Error,
                         "the end of a run is not recorded yet"
                     );
-                    shared.options.clock.sleep(END_AGAIN).await;
+                    shared.options.clock.sleep(RECORD_AGAIN).await;
                 }
             }
         };

@@ -15,6 +15,7 @@ use super::Error;
 use super::file::{Read, contents, may_write};
 use super::machine::facts;
 use super::store::{Held, Place, Put, ROUNDS_MAX, Store, held_of};
+use crate::clock::Timestamp;
 use crate::event::{Event, Kind};
 
 /// A file that is written in place counts as written when it has stood still for so long.
@@ -25,6 +26,9 @@ const LATE: Duration = Duration::from_secs(5);
 const LATE_MAX: usize = 256;
 /// A file that is gone may be on its way back.
 const GONE: Duration = Duration::from_millis(100);
+
+/// Why a task was cancelled whose file somebody took away. Who puts it back takes the task up again.
+const REMOVED: &str = "its file was removed by hand";
 
 /// A file that lost its name; somebody may still write to it.
 pub(super) struct Late {
@@ -94,6 +98,10 @@ impl Store {
 
     /// A file that was not there when we last looked.
     fn found(&mut self, id: &str) -> Result<(), Error> {
+        // Most that is unknown was archived by us.
+        if fs::symlink_metadata(self.path(id)).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            return Ok(());
+        }
         let read = match self.still(id)? {
             // Somebody is about to write it.
             Some((text, _)) if text.trim().is_empty() => return Ok(()),
@@ -103,10 +111,37 @@ impl Store {
         if matches!(read, Read::Gone) {
             return Ok(());
         }
+        if let Read::Text { text, .. } = &read
+            && let Some(over) = self.archive.find(id).map(|over| over.task())
+            && is_from_before(&Document::parse(text).task(), &over)
+        {
+            return self.put_aside(id, &over);
+        }
         self.held.insert(id.to_owned(), held_of(id, read));
         self.show(id);
         self.stale_current();
         Ok(())
+    }
+
+    /// A file of a task that has ended since its editor read it: its text is kept beside the tasks, and it brings nothing back.
+    fn put_aside(&mut self, id: &str, over: &Task) -> Result<(), Error> {
+        let (path, now) = (self.path(id), self.parts.clock.now());
+        let failed = |cause| Error::file("put aside", &path, cause);
+        for name in (0..100).map(|n| conflict_name(id, now, n)) {
+            let beside = self.folder.join("tasks").join(&name);
+            // The same file under another name: what is written to it meanwhile comes along.
+            match fs::hard_link(&path, &beside) {
+                Ok(()) => {
+                    tracing::warn!(task = id, file = %beside.display(), "a save came after the task was over; it is kept beside the tasks");
+                    fs::remove_file(&path).map_err(failed)?;
+                    self.tell_conflict(over, now, &name, &["the task was over".to_owned()]);
+                    return Ok(());
+                }
+                Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {}
+                Err(cause) => return Err(failed(cause)),
+            }
+        }
+        Err(failed(ErrorKind::AlreadyExists.into()))
     }
 
     fn unreadable(&mut self, id: &str, said: String, inode: u64) -> Result<(), Error> {
@@ -139,13 +174,23 @@ impl Store {
             (Some(said), None) => return self.keep_aside(id, bytes, std::slice::from_ref(said)),
             (None, _) => {}
         }
-        let base = self.nearest(id, &held, theirs)?;
+        // What lay in the file was what we know: whoever saved could see it.
+        let was_in_step = inode.is_some() && held.inode != 0;
+        let (base, is_undo) = self.nearest(id, &held, theirs, was_in_step)?;
+        if is_undo {
+            // Somebody else may have made the edit that is taken back.
+            self.keep_aside(id, held.text.as_bytes(), &["what this save has taken back".to_owned()])?;
+        }
         let ours = Document::parse(&held.text);
         let merged = merge(&Document::parse(&base), &ours, &Document::parse(theirs));
+        let text = merged.document.to_string();
+        if inode.is_some() && text != theirs {
+            // Before anything is kept: it is tried again.
+            may_write(&self.path(id))?;
+        }
         if !merged.conflicts.is_empty() {
             self.keep_aside(id, bytes, &merged.conflicts)?;
         }
-        let text = merged.document.to_string();
         let (before, after) = (held.task.clone(), merged.document.task());
         if text == *held.text && !was_malformed {
             return if inode.is_some() { self.rewrite(id, theirs.into(), round) } else { Ok(()) };
@@ -211,21 +256,25 @@ impl Store {
         })
     }
 
-    /// The version that a saved text shares the most with: what its editor began from.
-    fn nearest(&self, id: &str, held: &Held, theirs: &str) -> Result<String, Error> {
+    /// The version that a saved text shares the most with: what its editor began from. A text that was there before the last edit, which was
+    /// a person's, is its undo, and began from the last one.
+    fn nearest(&self, id: &str, held: &Held, theirs: &str, was_in_step: bool) -> Result<(String, bool), Error> {
         let activity = Document::parse(theirs).task().last_activity;
         // The host writes its time with every change: a version of the same time is the one, or one of few.
         let far_from = |text: &str| (Document::parse(text).task().last_activity != activity, distance(text, theirs));
         let mut nearest = (far_from(&held.text), held.text.to_string());
         if let Some(versions) = &held.versions {
-            for text in versions.texts(&self.parts.journal, &self.record_id(id))? {
+            for (nth, text) in versions.texts(&self.parts.journal, &self.record_id(id))?.into_iter().enumerate() {
+                if was_in_step && nth == 1 && activity == held.task.last_activity && text == theirs {
+                    return Ok((held.text.to_string(), true));
+                }
                 let far = far_from(&text);
                 if far < nearest.0 {
                     nearest = (far, text);
                 }
             }
         }
-        Ok(nearest.1)
+        Ok((nearest.1, false))
     }
 
     /// Puts our text back where a file says an older one.
@@ -292,20 +341,13 @@ impl Store {
     /// Keeps a text that could not be merged, beside its task, and tells of it.
     pub(super) fn keep_aside(&self, id: &str, bytes: &[u8], parts: &[String]) -> Result<(), Error> {
         let now = self.parts.clock.now();
-        let stamp = now.to_string().replace([':', '.'], "-");
-        let name = (0..100).map(|n| {
-            if n == 0 { format!("{id}.conflict-{stamp}.md") } else { format!("{id}.conflict-{stamp}-{n}.md") }
-        });
-        for name in name {
+        for name in (0..100).map(|n| conflict_name(id, now, n)) {
             let path = self.folder.join("tasks").join(&name);
             match chela_storage::create_new(&path, bytes, Mode::Private) {
                 Ok(()) => {
                     tracing::warn!(task = id, file = %path.display(), parts = ?parts, "an edit did not fit what came meanwhile; it is kept beside the task");
-                    let task = self.held.get(id).map(|held| held.task.clone());
-                    let more =
-                        json!({ "source": "file", "action": "conflict", "conflict": { "file": name, "parts": parts } });
-                    if let Some(task) = task {
-                        self.tell(Event::of(self.agent.as_ref(), Kind::TaskUpdated, now, facts(&task, more)));
+                    if let Some(held) = self.held.get(id) {
+                        self.tell_conflict(&held.task, now, &name, parts);
                     }
                     return Ok(());
                 }
@@ -316,13 +358,18 @@ impl Store {
         Err(Error::file("write", &self.path(id), io::Error::from(ErrorKind::AlreadyExists)))
     }
 
+    fn tell_conflict(&self, task: &Task, now: Timestamp, file: &str, parts: &[String]) {
+        let more = json!({ "source": "file", "action": "conflict", "conflict": { "file": file, "parts": parts } });
+        self.tell(Event::of(self.agent.as_ref(), Kind::TaskUpdated, now, facts(task, more)));
+    }
+
     /// A person has taken a task's file away: the task is cancelled, and its text kept with the finished ones.
     pub(super) fn removed(&mut self, id: &str) -> Result<(), Error> {
         let Some(held) = self.held.get(id).cloned() else { return Ok(()) };
         let mut task = Task::clone(&held.task);
         let mut document = Document::parse(&held.text);
         if !task.status.is_terminal() {
-            let reason = "its file was removed by hand".to_owned();
+            let reason = REMOVED.to_owned();
             task.status = Status::Cancelled;
             task.outcome = Some(Outcome { kind: "cancelled".into(), summary: String::new(), reason });
             task.last_activity = self.now();
@@ -334,7 +381,7 @@ impl Store {
         self.held.remove(id);
         self.ended.push(Arc::new(task.clone()));
         let ts = self.parts.clock.now();
-        let more = json!({ "source": "file", "action": "removed", "reason": "its file was removed by hand" });
+        let more = json!({ "source": "file", "action": "removed", "reason": REMOVED });
         self.tell(Event::of(self.agent.as_ref(), Kind::TaskCancelled, ts, facts(&task, more)));
         self.over.extend(held.versions.map(|versions| (id.to_owned(), versions)));
         self.shown.write().unwrap_or_else(PoisonError::into_inner).remove(id);
@@ -363,6 +410,18 @@ impl Store {
             tracing::warn!(task = id, error = &error as &dyn std::error::Error, "an edit was not taken up");
         }
     }
+}
+
+/// Whether a file says what was so before its task was over: an editor that had it open has saved it.
+fn is_from_before(found: &Task, over: &Task) -> bool {
+    let was_removed = over.outcome.as_ref().is_some_and(|outcome| outcome.reason == REMOVED);
+    !found.last_activity.is_empty() && found.last_activity < over.last_activity && !was_removed
+}
+
+/// The name of a text beside its task.
+fn conflict_name(id: &str, now: Timestamp, nth: u32) -> String {
+    let stamp = now.to_string().replace([':', '.'], "-");
+    if nth == 0 { format!("{id}.conflict-{stamp}.md") } else { format!("{id}.conflict-{stamp}-{nth}.md") }
 }
 
 /// What an edit did to a task, as events say it.

@@ -159,6 +159,10 @@ impl Store {
         // A folder without a single one of several files was not emptied task by task: a volume is missing, or a path is another.
         let none_left = store.held.is_empty() && known.len() > 1;
         for (id, versions) in known {
+            // One past those that are taken up is not away.
+            if fs::symlink_metadata(store.path(&id)).is_ok() {
+                continue;
+            }
             if let Err(error) = store.missing(id.clone(), versions, none_left) {
                 tracing::error!(
                     task = id,
@@ -555,6 +559,7 @@ pub(super) fn held_of(id: &str, read: Read) -> Held {
                 (task.id != id).then_some(said)
             });
             id.clone_into(&mut task.id);
+            chela_taskfile::name_all(&mut task.steps);
             Held { text: text.into(), task: Arc::new(task), problem, inode, versions: None }
         }
         Read::Unreadable { said, inode } => {

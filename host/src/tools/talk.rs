@@ -37,7 +37,7 @@ pub(super) const TOOLS: &[ToolSpec] = &[
     },
     ToolSpec {
         name: "sessions_list",
-        description: "List sessions of the team.",
+        description: "List sessions of the team, the latest first; `more` counts those that are left out.",
         schema: Schema::of::<List>,
         reads: true,
     },
@@ -135,13 +135,16 @@ pub(super) async fn run(options: &Options, call: &Call, tool: &str, args: Map<St
 
 fn list(options: &Options, asked: List) -> Map<String, Value> {
     let of = |key: &SessionKey| asked.agent_id.as_deref().is_none_or(|agent| key.agent.as_ref() == agent);
-    let rows = options.sessions.list().into_iter().filter(|(key, _)| of(key)).take(ROWS_MAX);
-    let rows: Vec<Value> = rows
+    let found: Vec<_> = options.sessions.list().into_iter().filter(|(key, _)| of(key)).collect();
+    let more = found.len().saturating_sub(ROWS_MAX);
+    let rows: Vec<Value> = found
+        .iter()
+        .take(ROWS_MAX)
         .map(
             |(key, session)| json!({ "key": key.to_string(), "label": session.label, "updatedAt": session.updated_at }),
         )
         .collect();
-    data(json!({ "success": true, "sessions": rows }))
+    data(json!({ "success": true, "sessions": rows, "more": more }))
 }
 
 async fn read(options: &Options, asked: Read) -> Result<Map<String, Value>, String> {

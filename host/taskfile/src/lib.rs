@@ -17,5 +17,5 @@ pub use document::Document;
 pub use history::{History, archived, month_file, month_of};
 pub use merge::{Merged, distance, merge};
 pub use read::Problem;
-pub use steps::{Change, Moved, StepError, Told};
+pub use steps::{Change, Moved, StepError, Told, name_all};
 pub use task::{Blocked, Outcome, Priority, Status, Step, StepStatus, StepsProgress, Task, is_good_id, one_line};

@@ -36,7 +36,7 @@ pub fn merge(base: &Document, ours: &Document, theirs: &Document) -> Merged {
     let (known, known_then, known_there) = (loose_lines(ours), loose_lines(base), loose_lines(theirs));
     let would_lose = known.iter().any(|line| !known_then.contains(line) && !known_there.contains(line));
     if began_earlier || would_lose {
-        return merge.additions(ours, &now, theirs, &edited);
+        return merge.additions([base, ours, theirs], [&was, &now, &edited]);
     }
     // The layout is the person's: what they see is what they saved, with what the host knows better.
     let mut document = theirs.clone();
@@ -63,16 +63,20 @@ impl Merge {
     }
 
     /// What the person began from is not known: what they added is taken up, what else differs is told, and nothing is taken out.
-    fn additions(mut self, ours: &Document, now: &Task, theirs: &Document, edited: &Task) -> Merged {
+    fn additions(mut self, [base, ours, theirs]: [&Document; 3], [was, now, edited]: [&Task; 3]) -> Merged {
         let mut document = ours.clone();
         let mut task = now.clone();
         task.progress = union(&now.progress, &now.progress, &edited.progress);
-        task.steps.extend(edited.steps.iter().filter(|step| step.id.is_empty()).cloned());
+        let is_there = |step: &Step| now.steps.iter().any(|known| known.content == step.content);
+        task.steps.extend(edited.steps.iter().filter(|step| step.id.is_empty() && !is_there(step)).cloned());
         name_all(&mut task.steps);
         task.description = self.added("Description", &now.description, &edited.description);
         let [context, theirs_context] = [now, edited].map(|task| task.context.clone().unwrap_or_default());
         task.context = Some(self.added("Context", &context, &theirs_context)).filter(|text| !text.is_empty());
-        self.left_out(now, edited);
+        self.left_out(was, now, edited);
+        if theirs.head != base.head && theirs.head != ours.head {
+            self.conflicts.push("the text above the sections".to_owned());
+        }
         let held = loose_lines(ours);
         if loose_lines(theirs).iter().any(|line| !held.contains(line)) {
             self.conflicts.push("lines within sections".to_owned());
@@ -115,7 +119,7 @@ impl Merge {
     }
 
     /// Tells what of an edit is further than the file, and not taken up.
-    fn left_out(&mut self, now: &Task, edited: &Task) {
+    fn left_out(&mut self, was: &Task, now: &Task, edited: &Task) {
         let rank = |status: StepStatus| match status {
             StepStatus::Pending => 0,
             StepStatus::InProgress => 1,
@@ -127,7 +131,8 @@ impl Merge {
                 self.conflicts.push(format!("Steps ({})", step.id));
             }
         }
-        if edited.status != now.status && (edited.status.is_terminal() || edited.status == Status::Blocked) {
+        let is_theirs = edited.status.is_terminal() || edited.status == Status::Blocked || edited.status != was.status;
+        if edited.status != now.status && is_theirs {
             self.conflicts.push("Status".to_owned());
         }
         if edited.outcome.is_some() && edited.outcome != now.outcome {
@@ -202,12 +207,22 @@ impl Merge {
 
     /// Contents are people's and markers the host's, each by the step's id. New steps of a person get an id.
     fn steps(&mut self, was: &[Step], now: &[Step], edited: &[Step]) -> Vec<Step> {
+        // Steps without ids are the same where they say the same: those of a file that people made, and those that an editor that is
+        // behind shows without the id that they have got meanwhile.
+        let mut was = was.to_vec();
+        name_all(&mut was);
+        let mut now = now.to_vec();
+        name_after(&mut now, &was);
+        let mut edited = edited.to_vec();
+        name_after(&mut edited, &was);
+        let fresh: Vec<Step> = now.iter().filter(|step| was.iter().all(|known| known.id != step.id)).cloned().collect();
+        name_after(&mut edited, &fresh);
+        let (was, now) = (&was[..], &now[..]);
         let order = |steps: &[Step]| steps.iter().map(|step| step.id.clone()).collect::<Vec<_>>();
         let of = |steps: &'_ [Step], id: &str| steps.iter().find(|step| step.id == id).cloned();
         let taken: BTreeSet<String> = order(was).into_iter().chain(order(now)).collect();
         // An id that the host gave to another step meanwhile is not the person's to use.
         let clash = |step: &Step| of(was, &step.id).is_none() && of(now, &step.id).is_some();
-        let mut edited = edited.to_vec();
         for step in &mut edited {
             if clash(step) && of(now, &step.id).is_some_and(|other| other.content != step.content) {
                 step.id = String::new();
@@ -313,6 +328,17 @@ impl Merge {
                 let changed = labels::set(&edited, name, wanted.as_deref());
                 document.section_mut(Metadata).set_core(&changed);
             }
+        }
+    }
+}
+
+/// Steps without an id get that of a known one with the same words, each of them once.
+fn name_after(steps: &mut [Step], known: &[Step]) {
+    let taken: BTreeSet<String> = steps.iter().map(|step| step.id.clone()).collect();
+    let mut left: Vec<&Step> = known.iter().filter(|step| !step.id.is_empty() && !taken.contains(&step.id)).collect();
+    for step in steps.iter_mut().filter(|step| step.id.is_empty()) {
+        if let Some(at) = left.iter().position(|known| known.content == step.content) {
+            step.id.clone_from(&left.remove(at).id);
         }
     }
 }
@@ -523,6 +549,26 @@ mod tests {
         let ours = host(BASE, |task| drop(Change::Complete(None).apply(task)));
         let text = merged(&ours, &theirs).document.to_string();
         assert!(text.contains("- [>] (s2) b"), "{text}");
+    }
+
+    #[test]
+    fn what_an_edit_of_an_unknown_version_says_above_the_sections_is_told() {
+        let ours = Document::parse(&BASE.replace("- [ ] (s2) b\n", "- [ ] (s2) b\n  a note\n"));
+        let theirs = BASE.replace("# Task: task_x\n", "# Task: task_x\n\nmine\n").replace("in_progress", "backlog");
+        let merged = merged(&ours, &theirs);
+        assert_eq!(merged.conflicts, ["Status", "the text above the sections"]);
+        assert_eq!(merged.document.to_string(), ours.to_string());
+    }
+
+    #[test]
+    fn labels_of_people_stay_when_a_task_is_no_longer_blocked() {
+        let blocked = host(BASE, |task| {
+            task.blocked = Some(crate::task::Blocked { reason: "no key".into(), ..Default::default() });
+        });
+        let text =
+            blocked.to_string().replace("- **Reason:** no key\n", "- **Reason:** no key\n- **Ticket:** OPS-42\n");
+        let text = host(&text, |task| task.blocked = None).to_string();
+        assert!(text.contains("- **Ticket:** OPS-42") && !text.contains("no key"), "{text}");
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Change {
 }
 
 /// Gives an id to every step that a person wrote without one.
-pub(crate) fn name_all(steps: &mut [Step]) {
+pub fn name_all(steps: &mut [Step]) {
     let next = next_number(steps);
     for (step, n) in steps.iter_mut().filter(|step| step.id.is_empty()).zip(next..) {
         step.id = format!("s{n}");

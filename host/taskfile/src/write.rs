@@ -114,7 +114,11 @@ impl Document {
             return;
         }
         let Some(section) = self.section(known) else { return };
-        let others: Vec<&str> = section.core().lines().filter(|line| labels::parts(line).is_none()).collect();
+        let ours = |line: &str| {
+            let labels = if known == Known::Blocked { &BLOCKED[..] } else { &OUTCOME };
+            labels::parts(line).is_some_and(|(name, _)| labels.iter().any(|label| label.eq_ignore_ascii_case(name)))
+        };
+        let others: Vec<&str> = section.core().lines().filter(|line| !ours(line)).collect();
         let others = others.join("\n").trim_matches(['\n', '\r']).to_owned();
         self.remove(known);
         if !others.is_empty() {
@@ -124,6 +128,11 @@ impl Document {
         }
     }
 }
+
+/// Labels that are read below `Blocked`, and below `Outcome`.
+const BLOCKED: [&str; 7] =
+    ["Reason", "Kind", "Unblocked By", "Action", "Unblock Action", "Request Count", "Escalation"];
+const OUTCOME: [&str; 3] = ["Kind", "Summary", "Reason"];
 
 fn blocked_labels(blocked: &Blocked) -> Vec<(&'static str, String)> {
     vec![
@@ -147,7 +156,11 @@ fn escape(text: &str) -> String {
 }
 
 pub(crate) fn step_line(step: &Step) -> String {
-    format!("- [{}] ({}) {}", step.status.marker(), step.id, step.content)
+    let marker = step.status.marker();
+    match &*step.id {
+        "" => format!("- [{marker}] {}", step.content),
+        id => format!("- [{marker}] ({id}) {}", step.content),
+    }
 }
 
 /// The text with these steps: each in its own line, new ones after them; in another order, the whole list where the first one stood.
@@ -155,7 +168,9 @@ fn with_steps(text: &str, wanted: &[Step]) -> String {
     let there: Vec<(usize, Step)> =
         text.lines().enumerate().filter_map(|(at, line)| Some((at, step(line)?.ok()?))).collect();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    if there.len() <= wanted.len() && there.iter().zip(wanted).all(|((_, now), wanted)| now.id == wanted.id) {
+    // One that a person wrote has its number now.
+    let is_same = |now: &Step, wanted: &Step| now.id == wanted.id || now.id.is_empty() && now.content == wanted.content;
+    if there.len() <= wanted.len() && there.iter().zip(wanted).all(|((_, now), wanted)| is_same(now, wanted)) {
         for ((at, _), wanted) in there.iter().zip(wanted).filter(|((_, now), wanted)| now != *wanted) {
             let indent = lines[*at].len() - lines[*at].trim_start().len();
             lines[*at] = format!("{}{}", " ".repeat(indent), step_line(wanted));

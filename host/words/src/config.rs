@@ -226,6 +226,7 @@ pub struct Audit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Log {
+    /// What is logged: this and whatever is worse. Holds at once.
     pub level: LogLevel,
     /// Needs a restart.
     pub format: LogFormat,

@@ -80,6 +80,31 @@ pub fn fresh(now: Timestamp) -> Uuid {
     uuid::Builder::from_unix_timestamp_millis(now.0, &chance()).into_uuid()
 }
 
+/// An id of which there may be hundreds of thousands: one of our own is nothing but its bytes, any other has its text elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Packed {
+    Own(Uuid),
+    Other(Box<str>),
+}
+
+impl From<&str> for Packed {
+    fn from(text: &str) -> Self {
+        let own = Uuid::try_parse(text).ok();
+        // Upper case and braces are somebody else's: as they are kept they are told.
+        let same = |id: &Uuid| *id.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == *text;
+        own.filter(same).map_or_else(|| Self::Other(text.into()), Self::Own)
+    }
+}
+
+impl fmt::Display for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own(id) => id.fmt(f),
+            Self::Other(text) => text.fmt(f),
+        }
+    }
+}
+
 /// Bytes that nobody can guess. Each thread asks the system for those of many ids at once: a message makes several.
 fn chance() -> [u8; 10] {
     const IDS: usize = 25;
@@ -111,5 +136,15 @@ mod tests {
         check("Eden", false);
         check("../eden", false);
         check("이든", false);
+    }
+
+    #[test]
+    fn an_id_that_is_packed_reads_as_it_did() {
+        let own = fresh(Timestamp(1)).to_string();
+        for text in [&own, &own.to_uppercase(), &own.replace('-', ""), "", "run-abc123", "이든"] {
+            let packed = Packed::from(text);
+            assert_eq!((packed.to_string().as_str(), matches!(packed, Packed::Own(_))), (text, *text == own));
+        }
+        assert!(size_of::<Packed>() <= 24);
     }
 }

@@ -41,10 +41,13 @@ pub struct ChainLimits {
     /// Forwards from agent to agent, one after the other.
     #[schemars(range(min = 1, max = 100))]
     pub hops: u32,
+    /// Messages of all agents together.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub messages: u64,
+    /// What all of its runs may use.
     #[schemars(range(min = 1))]
     pub tokens: u64,
+    /// Since its first message.
     #[schemars(range(min = 1, max = 168))]
     pub hours: u64,
 }
@@ -136,6 +139,7 @@ impl Default for Exchange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct AgentToAgent {
+    /// Whether agents may send to each other at all.
     pub enabled: bool,
     /// Ids of agents that may send to each other, `*` for any end of one; or `from->to` for one direction.
     pub allow: Vec<Allow>,

@@ -29,6 +29,7 @@ pub struct Agents {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Agent {
+    /// Its name in session keys, folders and commands.
     pub id: AgentId,
     /// What people call it; else its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,6 +47,7 @@ pub struct Agent {
     /// A directory below the state directory; else `workspace-{id}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<PathBuf>,
+    /// `provider/model`; else that of all agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
     /// Tried in order when that one fails; else those of all agents.
@@ -57,6 +59,7 @@ pub struct Agent {
     /// Names of the tools it may call, `*` at the end for all that begin so; else all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
+    /// Of its runs; what is missing is that of `runs.limits`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub limits: RunLimits,
     /// As the target of other agents.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Continuation {
+    /// Whether agents that stop with work left are told to go on.
     pub enabled: bool,
     pub delays: ContinuationDelays,
     pub caps: ContinuationCaps,
@@ -68,6 +69,7 @@ pub struct ContinuationErrors {
     /// The first wait; it doubles with each further error.
     #[schemars(range(max = 86_400_000))]
     pub backoff_ms: u64,
+    /// The longest wait.
     #[schemars(range(max = 86_400_000))]
     pub backoff_max_ms: u64,
 }
@@ -76,6 +78,7 @@ pub struct ContinuationErrors {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ContinuationPoll {
+    /// Between two looks at every agent.
     #[schemars(range(max = 86_400_000))]
     pub every_ms: u64,
     /// How long an agent is idle before it is asked about.

@@ -16,6 +16,7 @@ pub type Providers = BTreeMap<String, Provider>;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Provider {
+    /// How it is spoken to.
     pub kind: ProviderKind,
     /// Where it is; else the vendor's own address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,8 +72,10 @@ pub enum ProviderKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Model {
+    /// What the provider calls it.
     #[schemars(length(min = 1, max = 200))]
     pub id: String,
+    /// What people call it; else its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Tokens of a prompt and its answer together.
@@ -154,7 +157,9 @@ impl Default for Runs {
 pub struct RunLimits {
     /// Answers of the model in one run.
     pub steps: u32,
+    /// From its beginning to its end, tools included.
     pub time_ms: u64,
+    /// Of all prompts and answers of one run.
     pub tokens: u64,
     /// Of all runs of an agent on one day (UTC).
     pub tokens_per_day: u64,
