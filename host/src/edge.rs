@@ -66,6 +66,7 @@ pub use hub::Codes;
 pub use limiter::Limiters;
 pub use listener::{Listener, bind, connections_share};
 pub use methods::{LastHealth, methods};
+pub use openapi::document as openapi_document;
 pub use pulse::Pulse;
 pub use route::{Access, Route, Routes};
 pub use table::Methods;

@@ -78,6 +78,7 @@ async fn metrics(State(context): State<Context>) -> HttpResponse {
     let facts = rustix::fs::statvfs(context.dir.path()).ok();
     let now = Now {
         runs: context.agents.under_way(),
+        sockets: context.sockets.len(),
         disk_free: facts.map(|facts| facts.f_bavail.saturating_mul(facts.f_frsize)),
         certificate_until: context.settings.current().identity.as_ref().and_then(Identity::until),
         spans_dropped: traces::dropped(),

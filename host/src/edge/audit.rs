@@ -1,6 +1,9 @@
 //! A line for every change that a client asked for, written before the change is made.
-//! Keeps true: no change without its line; a line is on the disk a second later; a month is closed when the next begins, or when it has
-//! grown large, and goes when it is older than it is kept or when there are many. Never: writes parameters, which may hold secrets.
+//! Keeps true: no change without its line; a line is on the disk a second later; a month is closed when the next
+//! begins, or when it has grown large, and goes when it is older than it is kept or when there are many.
+//! Never: writes parameters, which may hold secrets, but for those that name what is changed.
+
+mod of;
 
 use std::io::{BufRead, Read};
 use std::net::SocketAddr;
@@ -18,6 +21,8 @@ use super::{Context, Error};
 use crate::clock::Timestamp;
 use crate::id;
 use crate::layout::StateDir;
+
+pub(super) use of::{Of, of};
 
 /// A line has a few hundred.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
@@ -48,6 +53,8 @@ pub(super) struct Asked {
     who: String,
     from: SocketAddr,
     method: String,
+    #[serde(skip_serializing_if = "Of::is_empty")]
+    of: Of,
 }
 
 #[derive(Serialize)]
@@ -74,9 +81,9 @@ impl Audit {
         Ok(Self(Mutex::new(log)))
     }
 
-    pub(super) fn entry(context: &Context, who: &str, from: SocketAddr, method: &str) -> Asked {
+    pub(super) fn entry(context: &Context, who: &str, from: SocketAddr, method: &str, of: Of) -> Asked {
         let ts = context.clock.now();
-        Asked { id: id::fresh(ts), ts, who: who.to_owned(), from, method: method.to_owned() }
+        Asked { id: id::fresh(ts), ts, who: who.to_owned(), from, method: method.to_owned(), of }
     }
 
     /// Writes that a change was asked for; the change may go on only when this returns `Ok`.

@@ -1,7 +1,6 @@
 //! Channels for operators and for existing clients, as methods and as paths; and the doors at which chat networks call.
 
 use axum::Json;
-use axum::body::HttpBody as _;
 use axum::extract::{Path, Request as HttpRequest, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response as HttpResponse};
@@ -9,6 +8,7 @@ use chela_channel::{Standing, WebhookRequest, is_target};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Access, Context, ErrorShape, Methods, Refusal, Routes, body};
 use crate::channels::{Error, View};
@@ -167,15 +167,31 @@ async fn hook(
     let webhook = context.channels.granted_webhook(&channel, &path);
     let webhook = webhook.map_err(|_| Refusal::NoSuch { what: "webhook at this path".into() })?;
     let (head, inner) = request.into_parts();
-    // Nobody has said who calls yet: what all such calls take together has an end.
-    let said = inner.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(HOOK_BYTES_MAX);
-    let Some(_room) = context.channels.room_for_call(said.min(HOOK_BYTES_MAX)) else {
-        let refusal = Refusal::Unavailable { said: "too many calls are under way here; try again in a moment".into() };
-        let mut response = refusal.into_response();
-        response.headers_mut().insert(header::RETRY_AFTER, HOOK_WAIT_SECONDS.into());
-        return Ok(response);
+    // Nobody has said who calls yet: what all such calls take together has an end. It is taken as it comes, so that silence takes nothing.
+    let mut room: Option<OwnedSemaphorePermit> = None;
+    let mut is_full = false;
+    let read = body::read_with_room(&context, inner, HOOK_BYTES_MAX, |bytes| {
+        let Some(more) = context.channels.room_for_call(bytes) else {
+            is_full = true;
+            return Err(Refusal::Unavailable {
+                said: "too many calls are under way here; try again in a moment".into(),
+            });
+        };
+        match &mut room {
+            Some(room) => room.merge(more),
+            None => room = Some(more),
+        }
+        Ok(())
+    });
+    let bytes = match read.await {
+        Ok(bytes) => bytes,
+        Err(refusal) if is_full => {
+            let mut response = refusal.into_response();
+            response.headers_mut().insert(header::RETRY_AFTER, HOOK_WAIT_SECONDS.into());
+            return Ok(response);
+        }
+        Err(refusal) => return Err(refusal),
     };
-    let bytes = body::read_up_to(&context, inner, HOOK_BYTES_MAX).await?;
     let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let verified = context.channels.verify(&channel, &webhook, header, &bytes).await;
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();

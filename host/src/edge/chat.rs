@@ -18,6 +18,8 @@ use crate::sessions::{Asked, Ended, Error, History, Origin, OriginKind, Progress
 
 const HISTORY: usize = 200;
 const HISTORY_MAX: usize = 1_000;
+/// Rows that are passed over; further back lead `before` and `cursor`.
+const OFFSET_MAX: usize = 100_000;
 const WAIT_MS: u64 = 30_000;
 const WAIT_MS_MAX: u64 = 86_400_000;
 
@@ -349,6 +351,7 @@ struct ChatHistory {
     session_key: String,
     #[schemars(range(min = 1, max = HISTORY_MAX))]
     limit: Option<usize>,
+    #[schemars(range(max = OFFSET_MAX))]
     offset: Option<usize>,
     /// What was known before, as `deltaCursor` gave it: only rows after it are wanted.
     cursor: Option<String>,

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::keys::agent_of;
 use super::table::{Caller, change};
-use super::{Access, Context, ErrorShape, Refusal, Routes, body, humans};
+use super::{Access, Context, ErrorShape, Refusal, Routes, audit, body, humans};
 use crate::edge::frame::ErrorCode;
 use crate::feed::{Heard, Listener};
 use crate::id::{self, AgentId};
@@ -121,10 +121,11 @@ async fn complete(context: &Context, caller: &Caller, bytes: &[u8]) -> Result<Ht
     let agent = agent_of(context, (!name.is_empty()).then_some(name))?;
     let message = message_of(context, &agent, &asked)?;
     let (run, listener) = (message.key.clone(), context.feed.listen());
+    let of = audit::of(&json!({ "sessionKey": message.session.to_string() }));
     // In a session that goes on, what a person writes may be the answer to what was asked there.
     let (accepts, who) = (context.clone(), caller.clone());
     let accepting = async move { Ok(humans::accept(&accepts, &who, message).await?.0) };
-    change(context, caller, METHOD, accepting).await?;
+    change(context, caller, METHOD, of, accepting).await?;
     let about = About { id: format!("chatcmpl-{run}"), created: context.clock.now().0 / 1_000, model: asked.model };
     if !asked.stream.unwrap_or(false) {
         let ended = end_of(context, &run).await?;

@@ -38,9 +38,9 @@ pub(super) async fn admit(State((context, port)): State<(Context, Port)>, reques
     let verb = method.clone();
     let asker = request.headers().get("traceparent").and_then(|value| Place::of_header(value.to_str().ok()?));
     let work = async {
-        match page_of(&context, &request) {
-            Ok(page) => answer(&context, page, request, next).await,
-            Err(refusal) => refusal.into_response(),
+        match page_of(&context, port, &request) {
+            Ok(page) => answer(&context, port, page, request, next).await,
+            Err(refusal) => answer_refused(&context, port, request, refusal).await,
         }
     };
     let begin = || Begin::new(verb.as_str(), Kind::Server).within(asker).with("chela.listener", port.as_str());
@@ -78,9 +78,9 @@ enum Page {
     Listed(HeaderValue),
 }
 
-async fn answer(context: &Context, page: Page, request: Request, next: Next) -> Response {
-    let response = match (within_rate(context, &request), &page) {
-        (Err(refusal), _) => refusal.into_response(),
+async fn answer(context: &Context, port: Port, page: Page, request: Request, next: Next) -> Response {
+    let response = match (within_rate(context, port, &request), &page) {
+        (Err(refusal), _) => answer_refused(context, port, request, refusal).await,
         (Ok(()), Page::Listed(_)) if is_preflight(&request) => origin::answer_preflight(),
         (Ok(()), _) => next.run(request).await,
     };
@@ -90,8 +90,18 @@ async fn answer(context: &Context, page: Page, request: Request, next: Next) -> 
     }
 }
 
-fn page_of(context: &Context, request: &Request) -> Result<Page, Refusal> {
+/// What is refused before anybody is known: on a page for people at the hub, else as programs read it.
+async fn answer_refused(context: &Context, port: Port, request: Request, refusal: Refusal) -> Response {
+    if port != Port::Hub || !hub::reads_refusals(request.headers()) {
+        return refusal.into_response();
+    }
+    let (head, _) = request.into_parts();
+    hub::answer_refused(context, &head, &refusal, &[], "/").await
+}
+
+fn page_of(context: &Context, port: Port, request: &Request) -> Result<Page, Refusal> {
     let settings = context.settings.current();
+    let encrypted = settings.identity_of(port).is_some();
     let gateway = &settings.config.gateway;
     let host = called_host(request).filter(|host| origin::host_is_ours(host, &gateway.allowed_hosts));
     let host = host.ok_or(Refusal::Host)?;
@@ -100,21 +110,40 @@ fn page_of(context: &Context, request: &Request) -> Result<Page, Refusal> {
         let from = value.to_str().unwrap_or_default();
         if origin::is_listed(from, &gateway.allowed_origins) {
             page = Page::Listed(value.clone());
-        } else if !origin::is_own(from, host) {
+        } else if !origin::is_own(from, host, encrypted) {
             return Err(Refusal::Origin);
         }
     }
     Ok(page)
 }
 
-fn within_rate(context: &Context, request: &Request) -> Result<(), Refusal> {
+/// Who shows a token that counts has a rate of their own, beside the one of everybody at their address.
+fn within_rate(context: &Context, port: Port, request: &Request) -> Result<(), Refusal> {
     // A flood must not make a healthy gateway look dead to its supervisor.
     if health::is_probe(request.uri().path()) {
         return Ok(());
     }
-    let quota = limiter::requests_quota(&context.settings.current().config.limits);
-    let taken = context.limiters.requests.take(client_of(request).0.ip(), quota, context.clock.elapsed());
-    taken.map_err(|wait| Refusal::Rate { wait })
+    let settings = context.settings.current();
+    let (quota, requests) = (limiter::requests_quota(&settings.config.limits), &context.limiters.requests);
+    let (client, now) = (client_of(request), context.clock.elapsed());
+    // While there is room for anybody nothing tells whether a token is right.
+    let Err(wait) = requests.take(client.0.ip(), quota, now) else { return Ok(()) };
+    let wrong = &context.limiters.wrong_tokens;
+    let shown = presented_token(request.headers(), request.uri().path());
+    let found = shown.filter(|_| may_try(wrong, client, now).is_ok()).and_then(|token| settings.tokens.find(token));
+    match found.or_else(|| hub::signed_in(context, port, request).ok().flatten()) {
+        Some(known) => {
+            let asks = limiter::Asks::new(client.0.ip(), Some(known.name));
+            requests.take(asks, quota, now).map_err(|wait| Refusal::Rate { wait })
+        }
+        None => {
+            if shown.is_some() {
+                // A guess like any other: else whoever is not told to wait would know that it was right.
+                count_wrong(wrong, client, now);
+            }
+            Err(Refusal::Rate { wait })
+        }
+    }
 }
 
 /// A browser asking whether a page may send a request that it is about to send.
@@ -165,7 +194,11 @@ fn may_use(context: &Context, access: Access, port: Port, request: &Request) -> 
     };
     let needed = match access {
         Access::Open => return Ok(None),
-        Access::Watching if open_reads() => return Ok(None),
+        // Nobody has to say who they are; who does goes on when reads are open no longer.
+        Access::Watching if open_reads() => {
+            let shown = presented_token(request.headers(), request.uri().path());
+            return Ok(shown.and_then(|token| context.settings.current().tokens.find(token)));
+        }
         Access::Watching => Some(Scope::Read),
         Access::PerMethod => None,
         Access::Needs(scope) | Access::Page(scope) => Some(scope),
@@ -187,10 +220,14 @@ pub(super) fn authenticate(context: &Context, settings: &Settings, request: &Req
     check_token(&settings.tokens, wrong, token, client_of(request), context.clock.elapsed())
 }
 
-/// Completes when `holder` has another token than in `before`, another scope, or none; never for whoever came without one.
+/// Completes when `holder` has another token than in `before`, another scope, or none; for whoever came without one, when that is no longer
+/// allowed.
 pub(super) async fn token_lost(context: &Context, before: &Settings, holder: Option<&str>) {
     let mut settings = context.settings.subscribe();
-    let keeps = |now: &Settings| holder.is_none_or(|holder| now.tokens.keeps(&before.tokens, holder));
+    let keeps = |now: &Settings| match holder {
+        Some(holder) => now.tokens.keeps(&before.tokens, holder),
+        None => now.config.monitor.open_reads,
+    };
     if settings.wait_for(|now| !keeps(now)).await.is_err() {
         // Nothing changes any more: the gateway stops, and says so itself.
         std::future::pending::<()>().await;
@@ -210,19 +247,23 @@ fn check_token(
     client: Client,
     now: Duration,
 ) -> Result<Principal, Refusal> {
-    let ip = client.0.ip();
-    // One local program with a wrong token must not lock out the others.
-    let counted = !client.is_local();
-    if counted {
-        wrong.peek(ip, WRONG_TOKENS, now).map_err(|wait| Refusal::TokenLocked { wait })?;
-    }
+    may_try(wrong, client, now).map_err(|wait| Refusal::TokenLocked { wait })?;
     tokens.find(presented).ok_or_else(|| {
-        if counted {
-            // There was room when we looked; if others took it since, the next try is told so.
-            let _ = wrong.take(ip, WRONG_TOKENS, now);
-        }
+        count_wrong(wrong, client, now);
         Refusal::TokenWrong
     })
+}
+
+/// Whether tokens of this client are looked at. One local program with a wrong token must not lock out the others.
+fn may_try(wrong: &Limiter, client: Client, now: Duration) -> Result<(), Duration> {
+    if client.is_local() { Ok(()) } else { wrong.peek(client.0.ip(), WRONG_TOKENS, now) }
+}
+
+fn count_wrong(wrong: &Limiter, client: Client, now: Duration) {
+    if !client.is_local() {
+        // There was room when we looked; if others took it since, the next try is told so.
+        let _ = wrong.take(client.0.ip(), WRONG_TOKENS, now);
+    }
 }
 
 /// The header that tools of the old monitor send.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::params::{Given, LIMIT, LIMIT_MAX, Named, Param, bad};
 use super::table::{Caller, Reply, change};
-use super::{Access, Context, ErrorShape, Methods, Refusal, Routes, body};
+use super::{Access, Context, ErrorShape, Methods, Refusal, Routes, audit, body};
 use crate::humans::{self, Asked, Error, Listed, Which};
 use crate::port::Port;
 use crate::scope::Scope;
@@ -267,6 +267,7 @@ pub(super) async fn answer_as(
     via: &'static str,
 ) -> Result<Arc<Question>, Refusal> {
     let given = humans::Given { text, by: caller.name.clone(), via, chat: None };
+    let of = audit::of(&json!({ "id": id }));
     let (told, outcome) = tokio::sync::oneshot::channel();
     let humans = context.humans.clone();
     let work = async move {
@@ -275,7 +276,7 @@ pub(super) async fn answer_as(
         drop(told.send(done));
         audited
     };
-    let changed = change(context, caller, "human.answer", work).await;
+    let changed = change(context, caller, "human.answer", of, work).await;
     match (outcome.await, changed) {
         (Ok(Ok(question)), _) => Ok(question),
         (Ok(Err(error)), _) => Err(refusal_of(&error)),
@@ -317,6 +318,9 @@ pub(super) async fn accept(
     caller: &Caller,
     mut message: Message,
 ) -> Result<(Receipt, Value), ErrorShape> {
+    if message.text.trim().is_empty() {
+        return Err(ErrorShape::invalid("the message is empty; say what is wanted"));
+    }
     let is_known = context.sessions.session_of_run(&message.key).is_some();
     let is_persons = message.origin.kind == OriginKind::ExternalUser && message.origin.source_channel.is_none();
     let open = if is_persons && !is_known { context.humans.open_in(&message.session) } else { Vec::new() };

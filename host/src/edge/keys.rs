@@ -40,7 +40,7 @@ fn known(context: &Context, key: SessionKey) -> Result<SessionKey, ErrorShape> {
 
 fn unknown_agent(id: &str) -> ErrorShape {
     let shown: String = id.chars().take(64).collect();
-    ErrorShape::invalid(format!("unknown agent id {shown:?}; `agents.list` tells which there are"))
+    ErrorShape::invalid(format!("unknown agent id {shown:?}; `agents.list` and `chela agents` tell which there are"))
         .with_details(serde_json::json!({ "code": "UNKNOWN_AGENT_ID", "agentId": shown }))
 }
 

@@ -1,5 +1,5 @@
-//! How often one client address may do a thing: a rate, after a burst.
-//! Keeps true: memory is bounded however many addresses come. Never: sleeps.
+//! How often one client may do a thing: a rate, after a burst.
+//! Keeps true: memory is bounded however many clients come. Never: sleeps.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,16 +18,35 @@ pub(super) struct Quota {
     pub(super) burst: u32,
 }
 
-/// For each address, the moment at which its whole burst is free again.
+/// Who asks: an address, and whose token it shows. What strangers at the same address do takes nothing from its holder.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Asks {
+    network: IpAddr,
+    holder: Option<String>,
+}
+
+impl Asks {
+    pub(super) fn new(client: IpAddr, holder: Option<String>) -> Self {
+        Self { network: network_of(client), holder }
+    }
+}
+
+impl From<IpAddr> for Asks {
+    fn from(client: IpAddr) -> Self {
+        Self::new(client, None)
+    }
+}
+
+/// For each who asks, the moment at which its whole burst is free again.
 #[derive(Default)]
-pub(super) struct Limiter(Mutex<HashMap<IpAddr, Duration>>);
+pub(super) struct Limiter(Mutex<HashMap<Asks, Duration>>);
 
 impl Limiter {
     /// Takes one use; `Err` tells how long to wait for the next.
-    pub(super) fn take(&self, client: IpAddr, quota: Quota, now: Duration) -> Result<(), Duration> {
-        let client = network_of(client);
+    pub(super) fn take(&self, client: impl Into<Asks>, quota: Quota, now: Duration) -> Result<(), Duration> {
+        let client = client.into();
         let mut whole_at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = after_one_more(&whole_at, client, quota, now)?;
+        let at = after_one_more(&whole_at, &client, quota, now)?;
         if whole_at.len() >= KEYS_MAX && !whole_at.contains_key(&client) {
             forget_some(&mut whole_at, now);
         }
@@ -38,7 +57,7 @@ impl Limiter {
     /// Whether a use is free, without taking it.
     pub(super) fn peek(&self, client: IpAddr, quota: Quota, now: Duration) -> Result<(), Duration> {
         let whole_at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        after_one_more(&whole_at, network_of(client), quota, now).map(|_| ())
+        after_one_more(&whole_at, &client.into(), quota, now).map(|_| ())
     }
 }
 
@@ -54,24 +73,24 @@ fn network_of(client: IpAddr) -> IpAddr {
 }
 
 /// Makes room: whoever is idle goes, else whoever has used least.
-fn forget_some(whole_at: &mut HashMap<IpAddr, Duration>, now: Duration) {
+fn forget_some(whole_at: &mut HashMap<Asks, Duration>, now: Duration) {
     whole_at.retain(|_, at| *at > now);
     if whole_at.len() >= KEYS_MAX
-        && let Some(least) = whole_at.iter().min_by_key(|(_, at)| **at).map(|(client, _)| *client)
+        && let Some(least) = whole_at.iter().min_by_key(|(_, at)| **at).map(|(client, _)| client.clone())
     {
         whole_at.remove(&least);
     }
 }
 
 fn after_one_more(
-    whole_at: &HashMap<IpAddr, Duration>,
-    client: IpAddr,
+    whole_at: &HashMap<Asks, Duration>,
+    client: &Asks,
     quota: Quota,
     now: Duration,
 ) -> Result<Duration, Duration> {
     let whole = quota.every * quota.burst;
     // A burst that was used under another quota is never longer than the one that holds now.
-    let at = whole_at.get(&client).copied().unwrap_or(now).clamp(now, now + whole) + quota.every;
+    let at = whole_at.get(client).copied().unwrap_or(now).clamp(now, now + whole) + quota.every;
     match (at - now).checked_sub(whole) {
         None | Some(Duration::ZERO) => Ok(at),
         Some(too_early) => Err(too_early),

@@ -9,7 +9,7 @@ use super::openapi;
 use super::params::{Given, Named, Param, bad, check_category};
 use super::table::Caller;
 use super::table::change;
-use super::{Access, Context, ErrorShape, Refusal, Routes, body, follow, jobs};
+use super::{Access, Context, ErrorShape, Refusal, Routes, audit, body, follow, jobs};
 use crate::config::{Agent, Category};
 use crate::monitor::{EventsQuery, OverrideError, QueryError, SessionsQuery};
 use crate::port::Port;
@@ -205,7 +205,8 @@ pub(super) async fn override_as(
         drop(told.send(done));
         audited
     };
-    let changed = change(context, caller, "work-sessions.category", work).await;
+    let of = audit::of(&json!({ "id": id }));
+    let changed = change(context, caller, "work-sessions.category", of, work).await;
     match (changed, outcome.await) {
         (_, Ok(Err(error))) => Err(override_refused(error, &id)),
         (Err(error), _) => Err(Refusal::Unavailable { said: error.message }),

@@ -19,10 +19,11 @@ pub(super) fn host_is_ours(host: &str, allowed: &[HostName]) -> bool {
     name == "localhost" || name.ends_with(".localhost") || allowed.iter().any(|one| one.0.eq_ignore_ascii_case(&name))
 }
 
-/// An `Origin` header that is the very host and port that were called.
-pub(super) fn is_own(origin: &str, host: &str) -> bool {
+/// An `Origin` header that is the very host and port that were called. What is `encrypted` here has no page that came plainly; in front of
+/// a plain listener somebody else may encrypt.
+pub(super) fn is_own(origin: &str, host: &str, encrypted: bool) -> bool {
     let of = |scheme: &str| origin.strip_prefix(scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host));
-    of("http://") || of("https://")
+    of("https://") || (!encrypted && of("http://"))
 }
 
 /// An `Origin` header that the configuration lists.
@@ -96,10 +97,17 @@ mod tests {
     }
 
     #[test]
+    fn a_plain_page_is_no_page_of_an_encrypted_listener() {
+        let own = |origin: &str, encrypted: bool| is_own(origin, "hub.lan:3102", encrypted);
+        assert_eq!(["http://hub.lan:3102", "https://hub.lan:3102"].map(|origin| own(origin, true)), [false, true]);
+        assert_eq!(["http://hub.lan:3102", "https://hub.lan:3102"].map(|origin| own(origin, false)), [true, true]);
+    }
+
+    #[test]
     fn only_our_own_pages_are_answered() {
         let allowed = [Origin("https://hub.example".into())];
         let check = |origin: &str, ours: bool| {
-            assert_eq!(is_own(origin, "127.0.0.1:18789") || is_listed(origin, &allowed), ours, "{origin:?}");
+            assert_eq!(is_own(origin, "127.0.0.1:18789", false) || is_listed(origin, &allowed), ours, "{origin:?}");
         };
         check("http://127.0.0.1:18789", true);
         check("https://127.0.0.1:18789", true);

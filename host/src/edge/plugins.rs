@@ -13,8 +13,8 @@ use super::frame::{ErrorCode, ErrorShape, Request};
 use super::methods::Nothing;
 use super::monitor::read;
 use super::params::Given;
-use super::table::{Caller, Reply};
-use super::{Access, Context, Methods, Refusal, Routes, body};
+use super::table::{Caller, Reply, change};
+use super::{Access, Context, Methods, Refusal, Routes, audit, body};
 use crate::plugins::{self, From, Load, POLICY_VERSION, SlotName};
 use crate::port::Port;
 use crate::scope::Scope;
@@ -214,14 +214,7 @@ async fn upload(State(context): State<Context>, request: HttpRequest) -> Result<
     let bytes = body::read_up_to(&context, request.into_body(), limit).await?;
     let outcome = match query {
         Err(error) => Err(ErrorShape::invalid(format!("{}; write ?slot=SLOT&name=FILE.wasm", error.body_text()))),
-        Ok(Query(upload)) => match upload_of(upload, bytes) {
-            Err(error) => Err(error),
-            Ok(load) => {
-                let plugins = context.plugins.clone();
-                let change = async move { plugins.load(load).await.map_err(refusal) };
-                super::table::change(&context, &caller, "plugin.load", change).await
-            }
-        },
+        Ok(Query(upload)) => load_upload(&context, &caller, upload, bytes).await,
     };
     Ok(answer(outcome))
 }
@@ -234,17 +227,24 @@ pub(super) async fn load_sent(
     name: String,
     bytes: Bytes,
 ) -> Result<Value, ErrorShape> {
-    let load = load_of(slot, name, bytes)?;
+    load_upload(context, caller, bare(slot, name), bytes).await
+}
+
+async fn load_upload(context: &Context, caller: &Caller, upload: Upload, bytes: Bytes) -> Result<Value, ErrorShape> {
+    let of = audit::of(&json!({ "slot": upload.slot, "name": upload.name }));
+    let load = upload_of(upload, bytes)?;
     let plugins = context.plugins.clone();
-    let change = async move { plugins.load(load).await.map_err(refusal) };
-    super::table::change(context, caller, "plugin.load", change).await
+    let work = async move { plugins.load(load).await.map_err(refusal) };
+    change(context, caller, "plugin.load", of, work).await
+}
+
+fn bare(slot: &str, name: String) -> Upload {
+    Upload { slot: slot.to_owned(), name, shadow: false, fresh: false, config_bytes: 0, signature_bytes: 0 }
 }
 
 /// The load of a component that was sent with nothing beside it.
 pub(super) fn load_of(slot: &str, name: String, bytes: Bytes) -> Result<Load, ErrorShape> {
-    let upload =
-        Upload { slot: slot.to_owned(), name, shadow: false, fresh: false, config_bytes: 0, signature_bytes: 0 };
-    upload_of(upload, bytes)
+    upload_of(bare(slot, name), bytes)
 }
 
 fn upload_of(upload: Upload, bytes: Bytes) -> Result<Load, ErrorShape> {

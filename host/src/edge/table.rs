@@ -11,10 +11,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::Context;
+use super::audit::{self, Audit, Of};
 use super::frame::{ErrorShape, Request};
 use super::gateway::Connected;
 use super::guard::{Client, client_of};
-use super::{Audit, Context};
 use crate::schema::{Problem, Schema};
 use crate::scope::Scope;
 use crate::settings::Principal;
@@ -167,12 +168,13 @@ impl Methods {
         let params = request.params.filter(|params| !params.is_null()).unwrap_or_else(|| json!({}));
         self.check(caller.scope, &name, &params)?;
         let method = &self.0[name.as_str()];
+        let of = method.changes.then(|| audit::of(&params));
         let begin = || Begin::new(format!("method {name}"), traces::Kind::Server).with("rpc.method", name.clone());
         let work = async {
             let answer = (method.run)(context.clone(), caller.clone(), params);
-            match method.changes {
-                true => change(context, caller, &name, answer).await,
-                false => answer.await,
+            match of {
+                Some(of) => change(context, caller, &name, of, answer).await,
+                None => answer.await,
             }
         };
         traces::traced(&context.clock, begin, work, |answer, _| match answer {
@@ -188,9 +190,10 @@ pub(super) async fn change<R: Send + 'static>(
     context: &Context,
     caller: &Caller,
     name: &str,
+    of: Of,
     change: impl Future<Output = Result<R, ErrorShape>> + Send + 'static,
 ) -> Result<R, ErrorShape> {
-    let entry = context.audit.asked(Audit::entry(context, &caller.name, caller.client.0, name))?;
+    let entry = context.audit.asked(Audit::entry(context, &caller.name, caller.client.0, name, of))?;
     let context = context.clone();
     let change = context.clone().changes.spawn(traces::carried(async move {
         let outcome = change.await;

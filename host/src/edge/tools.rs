@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::params::bad;
 use super::table::Caller;
 use super::table::change;
-use super::{Access, Context, ErrorShape, Refusal, Routes, body};
+use super::{Access, Context, ErrorShape, Refusal, Routes, audit, body};
 use crate::port::Port;
 use crate::scope::Scope;
 use crate::session_key::SessionKey;
@@ -69,6 +69,7 @@ pub(super) async fn invoked(context: &Context, caller: &Caller, call: Call) -> R
     if context.tools.reads(&call.tool) {
         return context.tools.invoke(call).await.map_err(Failure::Tool);
     }
+    let of = audit::of(&json!({ "name": call.tool, "sessionKey": call.session.to_string(), "args": call.args }));
     let (told, outcome) = tokio::sync::oneshot::channel();
     let (tools, name) =
         (context.tools.clone(), format!("tools.invoke {}", call.tool.chars().take(64).collect::<String>()));
@@ -78,7 +79,7 @@ pub(super) async fn invoked(context: &Context, caller: &Caller, call: Call) -> R
         drop(told.send(done));
         audited
     };
-    let changed = change(context, caller, &name, work).await;
+    let changed = change(context, caller, &name, of, work).await;
     match (outcome.await, changed) {
         (Ok(done), _) => done.map_err(Failure::Tool),
         (Err(_), Err(error)) => Err(Failure::NotTaken(error.message)),

@@ -286,7 +286,8 @@ impl<'a> Connection<'a> {
         let decoded = api::decode(bytes);
         let limits = &context.settings.current().config.limits;
         let quota = limiter::requests_quota(limits);
-        if let Err(wait) = context.limiters.requests.take(self.caller.client.0.ip(), quota, context.clock.elapsed()) {
+        let asks = limiter::Asks::new(self.caller.client.0.ip(), Some(self.caller.name.clone()));
+        if let Err(wait) = context.limiters.requests.take(asks, quota, context.clock.elapsed()) {
             context.metrics.refused("rate");
             let (id, named) = match decoded {
                 Ok(request) => (request.id, shown(&request.method)),

@@ -9,7 +9,8 @@ use super::form::Form;
 use super::sent::{Sent, args_of, called, refusal_of};
 use crate::edge::params::{Named, bad};
 use crate::edge::table::change;
-use crate::edge::{Context, ErrorShape, Refusal, chat, humans, monitor};
+use crate::edge::{Context, ErrorShape, Refusal, audit, chat, humans, monitor};
+use crate::hub;
 use crate::id;
 use crate::session_key::SessionKey;
 use crate::sessions::Asked;
@@ -31,10 +32,19 @@ pub(super) async fn category(State(context): State<Context>, Named(id): Named<St
         Ok(sent) => sent,
         Err(response) => return *response,
     };
-    let by = sent.caller.name.clone();
-    let done = monitor::override_as(&context, &sent.caller, id, sent.form.text("category"), by).await;
+    let done = changed_category(&context, id, &sent).await;
     let next = sent.back().to_owned();
     sent.answer(&context, done.map(|()| next)).await
+}
+
+async fn changed_category(context: &Context, id: String, sent: &Sent) -> Result<(), Refusal> {
+    let now = context.hub.category_seen(&id).await.map_err(|error| match error {
+        hub::Error::Indexing { .. } => Refusal::Indexing { said: error.to_string() },
+        error => Refusal::Unavailable { said: error.to_string() },
+    })?;
+    sent.as_seen("the category", now.as_deref())?;
+    let by = sent.caller.name.clone();
+    monitor::override_as(context, &sent.caller, id, sent.form.text("category"), by).await
 }
 
 /// The open task of a path, as long as it stands as the reader saw it.
@@ -124,7 +134,8 @@ async fn put_back(context: &Context, sent: &Sent, view: &View) -> Result<(), Ref
             }
         })
     };
-    change(context, &sent.caller, "hub.task.backlog", work).await.map_err(refusal_of)
+    let of = audit::of(&json!({ "taskId": view.id }));
+    change(context, &sent.caller, "hub.task.backlog", of, work).await.map_err(refusal_of)
 }
 
 pub(super) async fn steps(State(context): State<Context>, Named(id): Named<String>, request: Request) -> Response {
@@ -211,11 +222,12 @@ fn open_note(words: &Words, open: &[Value]) -> String {
 /// Passes a message on; tells which questions are open where it is not clear which of them it could answer.
 async fn said(context: &Context, sent: &Sent) -> Result<Vec<Value>, Refusal> {
     let session = chat_session(context, &sent.form)?;
+    let of = audit::of(&json!({ "sessionKey": session.to_string() }));
     let key = sent.form.text("key").unwrap_or_else(|| id::fresh(context.clock.now()).to_string());
     let message = Asked::new(key, "chat.send", session, sent.form.written("message"));
     let (inner, caller) = (context.clone(), sent.caller.clone());
     let work = async move { humans::accept(&inner, &caller, message).await.map(|(_, further)| further) };
-    let further = change(context, &sent.caller, "chat.send", work).await.map_err(refusal_of)?;
+    let further = change(context, &sent.caller, "chat.send", of, work).await.map_err(refusal_of)?;
     Ok(further["openQuestions"].as_array().cloned().unwrap_or_default())
 }
 
@@ -226,9 +238,10 @@ pub(super) async fn abort(State(context): State<Context>, request: Request) -> R
     };
     let done = match chat_session(&context, &sent.form) {
         Ok(session) => {
+            let of = audit::of(&json!({ "sessionKey": session.to_string() }));
             let inner = context.clone();
             let work = async move { chat::stop(&inner, &session, None).await.map(|_| ()) };
-            change(&context, &sent.caller, "chat.abort", work).await.map_err(refusal_of)
+            change(&context, &sent.caller, "chat.abort", of, work).await.map_err(refusal_of)
         }
         Err(refusal) => Err(refusal),
     };

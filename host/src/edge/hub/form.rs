@@ -21,7 +21,7 @@ impl Form {
         Ok(Self::of(&body::read(context, sent).await?))
     }
 
-    fn of(bytes: &[u8]) -> Self {
+    pub(super) fn of(bytes: &[u8]) -> Self {
         let fields = form_urlencoded::parse(bytes).take(FIELDS_MAX);
         Self(fields.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
     }

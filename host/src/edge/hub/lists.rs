@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::sent::{Sent, args_of, called, refusal_of};
 use crate::edge::params::{Named, bad};
 use crate::edge::table::change;
-use crate::edge::{Context, ErrorShape, Refusal};
+use crate::edge::{Context, ErrorShape, Refusal, audit};
 use crate::id::AgentId;
 use crate::tasks;
 
@@ -82,7 +82,7 @@ async fn delete(context: &Context, sent: &Sent, kind: RowKind, id: &str) -> Resu
     by_tool(context, sent, tool, json!({ name: id })).await
 }
 
-async fn moved<F>(context: &Context, sent: &Sent, name: &str, work: F) -> Result<(), Refusal>
+async fn moved<F>(context: &Context, sent: &Sent, name: &str, id: &str, work: F) -> Result<(), Refusal>
 where
     F: Future<Output = Result<(), tasks::Error>> + Send + 'static,
 {
@@ -92,7 +92,7 @@ where
             false => ErrorShape::unavailable(error.to_string()),
         })
     };
-    change(context, &sent.caller, name, work).await.map_err(refusal_of)
+    change(context, &sent.caller, name, audit::of(&json!({ "id": id })), work).await.map_err(refusal_of)
 }
 
 async fn changed_milestones(context: &Context, sent: &Sent) -> Result<(), Refusal> {
@@ -107,8 +107,9 @@ async fn changed_milestones(context: &Context, sent: &Sent) -> Result<(), Refusa
             by_tool(context, sent, "milestone_create", args).await
         }
         "up" | "down" => {
-            let (tasks, up) = (context.tasks.clone(), word == "up");
-            moved(context, sent, "hub.milestones.order", async move { tasks.move_milestone_item(row, up).await }).await
+            let (tasks, id, up) = (context.tasks.clone(), row.clone(), word == "up");
+            let work = async move { tasks.move_milestone_item(id, up).await };
+            moved(context, sent, "hub.milestones.order", &row, work).await
         }
         "change" => {
             sent.as_seen("the item", Some(&found(context, RowKind::Item, &row).await?.seen))?;
@@ -151,8 +152,8 @@ async fn changed_milestone(context: &Context, id: &str, sent: &Sent) -> Result<(
         }
         "delete" => delete(context, sent, RowKind::Milestone, id).await,
         "up" | "down" => {
-            let (tasks, id, up) = (context.tasks.clone(), id.to_owned(), word == "up");
-            moved(context, sent, "hub.milestones.order", async move { tasks.move_milestone(id, up).await }).await
+            let (tasks, own, up) = (context.tasks.clone(), id.to_owned(), word == "up");
+            moved(context, sent, "hub.milestones.order", id, async move { tasks.move_milestone(own, up).await }).await
         }
         mark if MARKS.contains(&mark) => {
             by_tool(context, sent, "milestone_update", json!({ "milestone_id": id, "status": mark })).await
@@ -166,8 +167,8 @@ async fn changed_todos(context: &Context, sent: &Sent) -> Result<(), Refusal> {
     match word.as_str() {
         "new" => by_tool(context, sent, "todo_add", json!({ "title": sent.form.written("title") })).await,
         "up" | "down" => {
-            let (tasks, up) = (context.tasks.clone(), word == "up");
-            moved(context, sent, "hub.todos.order", async move { tasks.move_todo(row, up).await }).await
+            let (tasks, id, up) = (context.tasks.clone(), row.clone(), word == "up");
+            moved(context, sent, "hub.todos.order", &row, async move { tasks.move_todo(id, up).await }).await
         }
         "change" => {
             sent.as_seen("the todo", Some(&found(context, RowKind::Todo, &row).await?.seen))?;

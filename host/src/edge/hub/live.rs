@@ -17,10 +17,12 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::signin::still_signed_in;
 use crate::edge::follow::stopping;
+use crate::edge::guard::token_lost;
 use crate::edge::{Context, Refusal, upgrade};
 use crate::feed::Heard;
 use crate::hub::{Stale, of_event, of_feed};
 use crate::monitor::News;
+use crate::settings::Principal;
 
 /// Between two tellings.
 const ROUND: Duration = Duration::from_millis(50);
@@ -42,6 +44,8 @@ pub(super) async fn live(State(context): State<Context>, mut request: Request) -
     upgrade::within_limit(&context)?;
     let upgraded = hyper::upgrade::on(&mut request);
     let headers = request.headers().clone();
+    let holder = request.extensions().get::<Principal>().map(|principal| principal.name.clone());
+    let settings = context.settings.current();
     let sockets = context.sockets.clone();
     sockets.spawn(async move {
         let Ok(upgraded) = upgraded.await else { return };
@@ -49,7 +53,11 @@ pub(super) async fn live(State(context): State<Context>, mut request: Request) -
             .max_message_size(Some(INBOUND_BYTES_MAX))
             .max_frame_size(Some(INBOUND_BYTES_MAX));
         let mut socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(limits)).await;
-        if let Some((code, said)) = tell(&mut socket, &context, &headers).await {
+        let end = tokio::select! {
+            end = tell(&mut socket, &context, &headers) => end,
+            () = token_lost(&context, &settings, holder.as_deref()) => Some((CloseCode::Policy, "signed out")),
+        };
+        if let Some((code, said)) = end {
             let close = CloseFrame { code, reason: Utf8Bytes::from_static(said) };
             // A page that is gone needs no reason.
             let _ = tokio::time::timeout(Duration::from_secs(1), socket.close(Some(close))).await;
@@ -65,6 +73,7 @@ async fn tell(socket: &mut Socket, context: &Context, headers: &HeaderMap) -> Op
     let mut feed = context.feed.listen();
     let mut lists = context.tasks.lists_seen();
     let mut dialogues = context.dialogues.news();
+    let mut overridden = context.monitor.overridden();
     let mut stale = Stale::default();
     let mut next = Instant::now();
     let mut quiet_until = Instant::now() + QUIET;
@@ -85,6 +94,11 @@ async fn tell(socket: &mut Socket, context: &Context, headers: &HeaderMap) -> Op
             Ok(()) = lists.changed() => stale.lists(),
             task = dialogues.recv() => match task {
                 Ok(task) => stale.dialogue(&task),
+                Err(RecvError::Lagged(_)) => stale.all = true,
+                Err(RecvError::Closed) => return Some((CloseCode::Restart, "the gateway stops")),
+            },
+            session = overridden.recv() => match session {
+                Ok(session) => stale.category(&session),
                 Err(RecvError::Lagged(_)) => stale.all = true,
                 Err(RecvError::Closed) => return Some((CloseCode::Restart, "the gateway stops")),
             },

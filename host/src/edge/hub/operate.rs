@@ -9,7 +9,7 @@ use super::form::Form;
 use super::sent::{Sent, by_method, refusal_of};
 use crate::edge::params::{Named, bad};
 use crate::edge::table::{Caller, change};
-use crate::edge::{Context, ErrorShape, Refusal, body, plugins};
+use crate::edge::{Context, ErrorShape, Refusal, audit, body, plugins};
 use crate::hub;
 
 /// Reads a form, does something, and goes on to where it was sent from.
@@ -122,7 +122,8 @@ async fn changed_rules(context: &Context, slot: &str, sent: &Sent) -> Result<Str
             Err(_) => Err(ErrorShape::unavailable("the rules could not be written; see the gateway's log")),
         }
     };
-    change(context, &sent.caller, "hub.rules", write).await.map_err(refusal_of)?;
+    let of = audit::of(&json!({ "slot": slot }));
+    change(context, &sent.caller, "hub.rules", of, write).await.map_err(refusal_of)?;
     // Not back to a trial of what is saved by now.
     Ok(format!("/plugins/{}", encode(slot)))
 }

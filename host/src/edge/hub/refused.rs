@@ -24,7 +24,8 @@ pub(super) fn told(lang: Lang, refusal: &Refusal) -> Said {
         Refusal::BodyTooLarge { .. } => words.too_long,
         Refusal::BodyTooSlow { .. } | Refusal::BodyBroken => words.broken_off,
         Refusal::TokenMissing | Refusal::TokenWrong => words.expired,
-        Refusal::Host | Refusal::Origin => words.wrong_place,
+        Refusal::Host => words.wrong_name,
+        Refusal::Origin => words.wrong_place,
         Refusal::Indexing { .. } => words.indexing,
         Refusal::Unavailable { .. } => words.try_later,
     };
@@ -99,6 +100,7 @@ mod tests {
         check(Refusal::NoSuch { what: said() }, "찾을 수", "Not found");
         check(Refusal::ScopeMissing { needed: crate::scope::Scope::Write }, "이 토큰으로는", "This token may not");
         check(Refusal::Unavailable { said: said() }, "지금은", "This cannot be done just now");
+        check(Refusal::Host, "이 이름으로는", "This is not opened under this name");
     }
 
     #[test]

@@ -96,8 +96,18 @@ pub(in crate::edge) async fn answer_refused(
         let told = told(lang(&head.headers, locale), refusal);
         return refusal.saying(&told.said, told.detail.as_deref());
     }
-    let shell = shell(context, head).await;
-    html(refusal.status(), chela_page::refused(&shell, &told(shell.lang, refusal), typed, back).whole(&shell))
+    let mut shell = shell(context, head).await;
+    if matches!(refusal, Refusal::Host) {
+        // Who calls us by a name of theirs may be a page that reads what comes: it learns nothing of this deployment.
+        shell.deployment = "Chela".to_owned();
+    }
+    let page = chela_page::refused(&shell, &told(shell.lang, refusal), typed, back).whole(&shell);
+    let (page, text) = html(refusal.status(), page).into_parts();
+    // With what programs and the metrics read of any refusal.
+    let mut response = refusal.clone().into_response();
+    response.headers_mut().extend(page.headers);
+    *response.body_mut() = text;
+    response
 }
 
 /// Does what a method of this name does, under the caller's scope and with its line in the audit log.

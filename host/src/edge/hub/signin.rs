@@ -16,7 +16,7 @@ use super::form::Form;
 use super::look::{cookie, shell};
 use super::{FRAGMENTS, SCRIPT, html, own_path, see_other};
 use crate::edge::guard::{check_presented, client_of};
-use crate::edge::{Context, Refusal, origin, upgrade};
+use crate::edge::{Context, Refusal, body, origin, upgrade};
 use crate::port::Port;
 use crate::settings::{Principal, Seal, Settings};
 
@@ -26,6 +26,8 @@ const STAYS: Duration = Duration::from_secs(30 * 86_400);
 const CODE_WAITS: Duration = Duration::from_secs(3_600);
 /// Codes that wait at once.
 const CODES_MAX: usize = 16;
+/// A form with a token.
+const FORM_BYTES_MAX: usize = 16 * 1024;
 
 /// Codes of links, each for one use.
 #[derive(Default)]
@@ -102,7 +104,7 @@ pub(in crate::edge) fn signed_in(
         return Ok(None);
     };
     let reads = [Method::GET, Method::HEAD].contains(request.method()) && !upgrade::is_asked(request);
-    match is_from_own_page(headers) {
+    match is_from_own_page(context, headers) {
         Some(true) => Ok(Some(principal)),
         None if reads => Ok(Some(principal)),
         _ => Err(Refusal::Origin),
@@ -111,15 +113,16 @@ pub(in crate::edge) fn signed_in(
 
 /// Whether the cookie that a socket was opened with still counts.
 pub(super) fn still_signed_in(context: &Context, headers: &HeaderMap) -> bool {
+    // A token that is lost ends its socket by itself.
     headers.contains_key(header::AUTHORIZATION)
         || cookie(headers, &cookie_name(context)).is_some_and(|value| opened(context, value).is_some())
 }
 
 /// None where the browser does not say from which page.
-fn is_from_own_page(headers: &HeaderMap) -> Option<bool> {
+fn is_from_own_page(context: &Context, headers: &HeaderMap) -> Option<bool> {
     let host = headers.get(header::HOST)?.to_str().ok()?;
     let from = headers.get(header::ORIGIN)?.to_str().unwrap_or_default();
-    Some(origin::is_own(from, host))
+    Some(origin::is_own(from, host, context.settings.current().identity_of(Port::Hub).is_some()))
 }
 
 /// Where somebody who is not signed in is sent; none for scripts, which are told.
@@ -155,9 +158,10 @@ enum Wrong {
 /// `POST /login` with the field `token`.
 pub(super) async fn sign_in(State(context): State<Context>, request: Request) -> Response {
     let client = client_of(&request);
-    let (head, body) = request.into_parts();
-    let form = match Form::read(&context, body).await {
-        Ok(form) => form,
+    let (head, sent) = request.into_parts();
+    // Anybody may send one.
+    let form = match body::read_up_to(&context, sent, FORM_BYTES_MAX).await {
+        Ok(form) => Form::of(&form),
         // Whatever it was, it was no token.
         Err(_) => return login_page(&context, &head, "/", Some(Wrong::Token)).await,
     };

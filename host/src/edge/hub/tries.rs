@@ -4,14 +4,14 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use chela_page::{RULES_BYTES_MAX, encode};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::form::Form;
 use super::further::try_on;
 use super::sent::{Sent, refusal_of};
 use crate::edge::params::{Named, bad};
 use crate::edge::table::{Caller, change};
-use crate::edge::{Context, ErrorShape, Refusal, body, plugins};
+use crate::edge::{Context, ErrorShape, Refusal, audit, body, plugins};
 use crate::hub::{self, Trial, TryOn};
 use crate::plugins::{From, SlotName};
 use crate::policy::World;
@@ -100,6 +100,10 @@ async fn tried(
     if !classifies {
         return Err(bad("slot", "only a classifier is tried".into()));
     }
+    let of = match &from {
+        From::Source(source) => audit::of(&json!({ "slot": slot, "source": source })),
+        From::Bytes { name, .. } => audit::of(&json!({ "slot": slot, "name": name })),
+    };
     let hub = context.hub.clone();
     let work = async move {
         let tried = hub.tried(from, config, on).await.map_err(|error| ErrorShape::unavailable(error.to_string()))?;
@@ -108,6 +112,6 @@ async fn tried(
             None => Ok(hub.keep_trial(Trial { tried, ..trial })),
         }
     };
-    let id = change(context, caller, "plugin.try", work).await.map_err(refusal_of)?;
+    let id = change(context, caller, "plugin.try", of, work).await.map_err(refusal_of)?;
     Ok(format!("/plugins/{}?tried={id}", encode(slot)))
 }
