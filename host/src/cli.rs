@@ -14,8 +14,10 @@ mod init;
 mod jobs;
 mod manual;
 mod monitor;
+mod openapi;
 mod output;
 mod plugin;
+mod progress;
 mod questions;
 mod restore;
 mod serve;
@@ -112,6 +114,8 @@ enum Command {
     Service(service::Service),
     /// Look for what is wrong here, and say how to mend it
     Doctor(doctor::Doctor),
+    /// Print the OpenAPI document of the monitor's paths, for programs that are to call them
+    Openapi,
     /// Print what completes these commands in a shell
     Completions(manual::Completions),
     /// Print the manual, or write a page of it for every command
@@ -180,6 +184,7 @@ fn run(arguments: Arguments, output: Output) -> anyhow::Result<ExitCode> {
         Command::Restore(restore) => restore.run(&dir, output)?,
         Command::Service(service) => return service.run(given, output),
         Command::Doctor(doctor) => return doctor.run(&dir, output),
+        Command::Openapi => openapi::run(output),
         Command::Completions(completions) => completions.run(output)?,
         Command::Man(man) => man.run(output)?,
     }

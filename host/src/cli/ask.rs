@@ -33,15 +33,25 @@ pub(super) fn monitor(dir: &StateDir) -> anyhow::Result<Client> {
 fn find(dir: &StateDir, ports: &[Port]) -> anyhow::Result<Client> {
     let run = RunFile::read(dir).with_context(|| format!("cannot read {}", dir.run_file().display()))?;
     let Some(run) = run else { return Err(NoGateway { dir: dir.path().to_owned() }.into()) };
-    // The lock, not the address, tells whether it lives: somebody else may listen there by now, and must not get the token.
-    let held = chela_storage::DirLock::is_held(&dir.lock());
-    if !held.with_context(|| format!("cannot look at {}", dir.lock().display()))? {
+    if !lives(dir, &run)? {
         return Err(NoGateway { dir: dir.path().to_owned() }.into());
     }
     let on = ports.iter().find_map(|port| Some((*port, (*run.addresses.get(*port))?)));
     let Some((port, address)) = on else { return Err(ListenerOff { dir: dir.path().to_owned() }.into()) };
     let way = Encryption::way_to(dir, port).with_context(|| format!("cannot read {}", dir.run_tls().display()))?;
     Ok(Client::new(address, Some(settings::owner_token(dir)?)).over(way))
+}
+
+/// Whether the gateway of a run file is still there. The lock, not the address, tells: somebody else may listen there by now, and must not
+/// get the token. Who holds the lock may be somebody else too, such as a backup after a kill.
+pub(super) fn lives(dir: &StateDir, run: &RunFile) -> anyhow::Result<bool> {
+    let path = dir.lock();
+    let cannot = || format!("cannot look at {}", path.display());
+    if !chela_storage::DirLock::is_held(&path).with_context(cannot)? {
+        return Ok(false);
+    }
+    let holder = std::fs::read_to_string(&path).with_context(cannot)?;
+    Ok(holder.trim().parse::<u32>().is_ok_and(|holder| holder == run.pid))
 }
 
 /// A path with parameters, each with the argument that it came by.

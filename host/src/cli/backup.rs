@@ -14,9 +14,11 @@ use chela_storage::DirLock;
 use clap::Args;
 use serde_json::json;
 
+use super::exit::NoGateway;
+use super::progress::Progress;
 use super::serve::raise_open_files;
 use super::{Output, ask, block_on};
-use crate::app::Stamp;
+use crate::app::{self, Stamp};
 use crate::clock::Clock;
 use crate::layout::StateDir;
 use archive::Head;
@@ -26,6 +28,7 @@ use gather::{Changed, Gathered};
 const TRIES: usize = 3;
 /// Begins the name of an archive that is being written.
 pub(super) const DRAFT: &str = ".chela-backup-";
+const DOING: &str = "backing up";
 
 #[derive(Args)]
 pub(super) struct Backup {
@@ -59,16 +62,21 @@ impl Backup {
         }
         raise_open_files();
         if piped {
-            let (head, mut gathered) = moment(dir)?;
+            let Moment { head, mut gathered, held } = moment(dir)?;
             // Nothing else may be said on standard output.
             for path in std::mem::take(&mut gathered.skipped) {
                 Output::note(&left_out(&path));
             }
+            let mut progress = Progress::new(output, DOING, head.all());
             let mut out = BufWriter::new(io::stdout().lock());
-            archive::write(&mut out, &head, gathered).and_then(|()| out.flush()).context("cannot write the archive")?;
+            let written = archive::write(&mut out, &head, gathered, &mut |more| progress.more(more));
+            let written = written.and_then(|()| out.flush());
+            drop(progress);
+            written.context("cannot write the archive")?;
+            drop(held);
             return Ok(());
         }
-        let (head, skipped) = keep(dir, &file)?;
+        let (head, skipped) = keep(dir, &file, output)?;
         let document = json!({
             "file": file, "files": head.files, "bytes": head.bytes,
             "at": head.at, "version": head.stamp.version, "skipped": skipped,
@@ -90,12 +98,17 @@ fn left_out(path: &str) -> String {
 }
 
 /// Writes the archive; of another moment where a file was lost that could not be held open.
-fn keep(dir: &StateDir, file: &Path) -> anyhow::Result<(Head, Vec<String>)> {
+fn keep(dir: &StateDir, file: &Path, output: Output) -> anyhow::Result<(Head, Vec<String>)> {
     let mut tries = 1;
     loop {
-        let (head, mut gathered) = moment(dir)?;
+        let Moment { head, mut gathered, held } = moment(dir)?;
         let skipped = std::mem::take(&mut gathered.skipped);
-        match put(file, |out| archive::write(out, &head, gathered)) {
+        let mut progress = Progress::new(output, DOING, head.all());
+        let written = put(file, |out| archive::write(out, &head, gathered, &mut |more| progress.more(more)));
+        // Before anything else is said.
+        drop(progress);
+        drop(held);
+        match written {
             Ok(()) => return Ok((head, skipped)),
             Err(error) if tries < TRIES && Changed::is_in(&error) => tries += 1,
             Err(error) => {
@@ -105,9 +118,16 @@ fn keep(dir: &StateDir, file: &Path) -> anyhow::Result<(Head, Vec<String>)> {
     }
 }
 
-/// The directory as it is now, and what is said of it.
-fn moment(dir: &StateDir) -> anyhow::Result<(Head, Gathered)> {
-    let gathered = at_one_moment(dir)?;
+/// The directory as it was, and what is said of it.
+struct Moment {
+    head: Head,
+    gathered: Gathered,
+    /// Where nobody serves it: a gateway that began to would trim and fill again what is being copied.
+    held: Option<DirLock>,
+}
+
+fn moment(dir: &StateDir) -> anyhow::Result<Moment> {
+    let (gathered, held) = at_one_moment(dir)?;
     let head = Head {
         format: archive::FORMAT,
         stamp: Stamp::read(dir)?.unwrap_or_else(|| Stamp { layout: 1, ..Stamp::ours() }),
@@ -115,28 +135,33 @@ fn moment(dir: &StateDir) -> anyhow::Result<(Head, Gathered)> {
         files: gathered.files.len(),
         bytes: gathered.files.iter().map(|kept| kept.bytes).sum(),
     };
-    Ok((head, gathered))
+    Ok(Moment { head, gathered, held })
 }
 
 /// Opens every file while nothing is committed.
-fn at_one_moment(dir: &StateDir) -> anyhow::Result<Gathered> {
+fn at_one_moment(dir: &StateDir) -> anyhow::Result<(Gathered, Option<DirLock>)> {
     let cannot = || format!("cannot read {}", dir.path().display());
     let open_max = gather::open_max();
-    match DirLock::take(&dir.lock()) {
-        Ok(_lock) => return gather::gather(dir, open_max).with_context(cannot),
-        Err(chela_storage::LockError::Held { .. }) => {}
+    let gathered = || gather::gather(dir, open_max).with_context(cannot);
+    let owner = match DirLock::take(&dir.lock()) {
+        Ok(lock) => return Ok((gathered()?, Some(lock))),
+        Err(chela_storage::LockError::Held { owner, .. }) => owner,
         // Who may only read the directory can still back it up while nobody serves it.
         Err(error) if DirLock::is_held(&dir.lock()).unwrap_or(true) => return Err(error.into()),
-        Err(_) => return gather::gather(dir, open_max).with_context(cannot),
-    }
-    let client = ask::gateway(dir)?;
+        Err(_) => return Ok((gathered()?, None)),
+    };
+    let client = ask::gateway(dir).map_err(|error| match error.is::<NoGateway>() {
+        // Another backup, or a gateway that is still starting.
+        true => anyhow::Error::from(app::Error::Served { path: dir.path().to_owned(), owner }),
+        false => error,
+    })?;
     for _ in 0..TRIES {
         let held = block_on(client.call("backup.hold", json!({})))??;
-        let gathered = gather::gather(dir, open_max).with_context(cannot);
+        let gathered = gathered();
         let released = block_on(client.call("backup.release", json!({ "id": held["id"] })))??;
         let gathered = gathered?;
         if released["held"] == json!(true) {
-            return Ok(gathered);
+            return Ok((gathered, None));
         }
     }
     bail!(

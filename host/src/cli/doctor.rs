@@ -1,5 +1,6 @@
 //! `chela doctor`: looks at everything a gateway stands on, and says how to mend what is wrong. Changes nothing unless it is told to.
 
+mod bound;
 mod growth;
 mod kept;
 mod lost;
@@ -13,11 +14,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::output::table;
 use super::status::{self, Found};
-use super::{Output, ask, block_on, exit};
+use super::{Output, exit};
 use crate::config::{AgentRole, Listen};
 use crate::edge;
 use crate::layout::StateDir;
@@ -90,9 +91,10 @@ fn examine(dir: &StateDir, output: Output, mends: bool) -> anyhow::Result<ExitCo
     });
     let found = status::find(dir);
     findings.push(gateway(&found));
-    if matches!(found, Ok(Found::Serving(_))) {
-        findings.extend(slots(dir));
-    }
+    findings.extend(match &found {
+        Ok(Found::Serving(_)) => bound::serving(dir, settings.as_ref().ok()),
+        _ => settings.iter().flat_map(|settings| bound::files(dir, settings)).collect(),
+    });
     if matches!(found, Ok(Found::None | Found::Dead(_))) {
         findings.extend(settings.iter().flat_map(ports));
     }
@@ -226,32 +228,6 @@ fn gateway(found: &anyhow::Result<Found>) -> Finding {
         }
         Err(error) => Finding::wrong(CHECK, format!("{error:#}"), "see the gateway's log"),
     }
-}
-
-/// Slots whose component does not serve.
-fn slots(dir: &StateDir) -> Vec<Finding> {
-    const CHECK: &str = "plugins";
-    let asked = ask::gateway(dir).and_then(|client| Ok(block_on(client.call("plugin.slots", json!({})))??));
-    let Ok(answer) = asked else { return Vec::new() };
-    let views = answer["slots"].as_array().cloned().unwrap_or_default();
-    let bad = |view: &Value| matches!(view["state"].as_str(), Some("failed" | "quarantined"));
-    let told: Vec<Finding> = views
-        .iter()
-        .filter(|view| bad(view))
-        .map(|view| {
-            let slot = view["slot"].as_str().unwrap_or_default();
-            let why = view["problem"].as_str().unwrap_or("its component does not serve");
-            let detail = format!("{slot} is {}: {why}", view["state"].as_str().unwrap_or_default());
-            let remedy = match view["state"].as_str() {
-                Some("quarantined") => format!(
-                    "`chela plugin logs {slot}` says why; then `chela plugin release {slot}` lets it serve again, or `chela plugin rollback {slot}` takes the one before"
-                ),
-                _ => format!("mend the component, then `chela plugin load FILE --slot {slot}`; or do without it: `chela plugin unload {slot}`"),
-            };
-            Finding::wrong(CHECK, detail, remedy)
-        })
-        .collect();
-    if told.is_empty() { vec![Finding::good(CHECK, format!("{} slots serve", views.len()))] } else { told }
 }
 
 fn ports(settings: &Settings) -> Vec<Finding> {

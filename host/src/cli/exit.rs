@@ -1,5 +1,7 @@
 //! Exit codes, by what the caller can do about them. The numbers are those of `sysexits.h` where it has one.
 
+use std::io::ErrorKind;
+
 use crate::{app, client, edge, journal, plugins, settings};
 
 pub(super) const HELP: &str = "\
@@ -9,7 +11,7 @@ Exit codes:
    2  wrong arguments
   69  no gateway serves the state directory, or it does not answer
   73  the state directory or a file in it cannot be written
-  75  busy: another gateway serves the directory, the old one among them, or a port is taken
+  75  busy: another gateway serves the directory, or an address is taken or not there yet
   77  the gateway refused the token
   78  the configuration or a damaged file must be mended; a restart alone does not help
 
@@ -74,8 +76,13 @@ fn of_app(error: &app::Error) -> u8 {
         app::Error::Served { .. } | app::Error::OldServes { .. } | app::Error::Edge(edge::Error::PortInUse { .. }) => {
             BUSY
         }
-        app::Error::Edge(edge::Error::Bind { .. })
-        | app::Error::Foreign { .. }
+        // Rights and an address that is none stay as they are. A network that is late, or a lack of handles, passes.
+        app::Error::Edge(edge::Error::Bind { cause, .. }) => match cause.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::InvalidInput => CONFIG,
+            _ => BUSY,
+        },
+        app::Error::Foreign { .. }
+        | app::Error::OfAnother { .. }
         | app::Error::Newer { .. }
         | app::Error::Stamp { .. } => CONFIG,
         app::Error::Plugins(error) if matches!(**error, plugins::Error::Directory { .. }) => CANNOT_WRITE,
@@ -100,5 +107,28 @@ fn of_settings(error: &settings::Error) -> u8 {
         | settings::Error::Edit(_) => CONFIG,
         settings::Error::Changed { .. } => FAILED,
         settings::Error::Stopping => UNAVAILABLE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+    use crate::port::Port;
+
+    #[test]
+    fn an_address_that_may_be_there_later_is_worth_another_start_and_one_that_may_not_be_had_is_not() {
+        let check = |errno: Errno, expected: u8| {
+            let address = "192.0.2.1:1".parse().expect("an address");
+            let error = edge::Error::Bind { port: Port::Gateway, address, cause: errno.into() };
+            assert_eq!(code_of(&anyhow::Error::from(app::Error::from(error))), expected, "{errno:?}");
+        };
+        for passes in [Errno::ADDRNOTAVAIL, Errno::MFILE, Errno::NFILE, Errno::NOBUFS] {
+            check(passes, BUSY);
+        }
+        for stays in [Errno::ACCESS, Errno::PERM, Errno::INVAL] {
+            check(stays, CONFIG);
+        }
     }
 }

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use super::Output;
 use super::backup::archive;
+use super::progress::Progress;
 use crate::app;
 use crate::clock::Clock;
 use crate::layout::StateDir;
@@ -33,7 +34,7 @@ pub(super) struct Restore {
     /// Set a state directory that is there aside, as DIR.before-TIME
     #[arg(long)]
     replace: bool,
-    /// Only read the archive and check every file in it
+    /// Only read the archive and check every file in it; nothing is written
     #[arg(long)]
     check: bool,
 }
@@ -43,19 +44,36 @@ impl Restore {
         let opened = || File::open(&self.file).with_context(|| format!("cannot read {}", self.file.display()));
         let head = archive::read_head(BufReader::new(opened()?)).with_context(|| self.file.display().to_string())?;
         head.stamp.may_be_read(&self.file)?;
+        let doing = if self.check { "checking" } else { "restoring" };
+        let unpack = |into: Option<&Path>| {
+            let (from, mut progress) = (BufReader::new(opened()?), Progress::new(output, doing, head.all()));
+            let unpacked = archive::unpack(from, into, &mut |more| progress.more(more));
+            unpacked.with_context(|| self.file.display().to_string())
+        };
+        let document = |target: Option<&Path>, aside: Option<&Path>| {
+            json!({
+                "file": self.file, "files": head.files, "bytes": head.bytes, "at": head.at, "version": head.stamp.version,
+                "stateDir": target, "aside": aside,
+            })
+        };
+        if self.check {
+            unpack(None)?;
+            let said = || format!("{} is whole: {} files of {}", self.file.display(), head.files, head.at);
+            output.show(&document(None, None), said);
+            return Ok(());
+        }
         let target = &where_it_is(dir.path())?;
         let is_there = has_something(target)?;
-        if is_there && !self.replace && !self.check {
+        if is_there && !self.replace {
             bail!(
                 "{} is there and not empty; choose another --state-dir, or set it aside with --replace",
                 target.display()
             );
         }
-        let lock = if is_there && !self.check { Some(lock(target)?) } else { None };
+        let lock = if is_there { Some(lock(target)?) } else { None };
         let folder = target.parent().context("the state directory is a directory of its own")?;
-        let place = if self.check { Place::Nowhere } else { Place::of(target, folder) };
+        let place = Place::of(target, folder);
         let beside = match place {
-            Place::Nowhere => std::env::temp_dir(),
             Place::Beside => folder.to_owned(),
             Place::Inside => target.clone(),
         };
@@ -63,28 +81,17 @@ impl Restore {
         let private = fs::Permissions::from_mode(0o700);
         let draft = tempfile::Builder::new().prefix(DRAFT).permissions(private).tempdir_in(&beside);
         let draft = draft.with_context(|| format!("cannot write in {}", beside.display()))?;
-        archive::unpack(BufReader::new(opened()?), draft.path()).with_context(|| self.file.display().to_string())?;
-        let document = |aside: Option<&Path>| {
-            json!({
-                "file": self.file, "files": head.files, "bytes": head.bytes, "at": head.at, "version": head.stamp.version,
-                "stateDir": (!self.check).then_some(target), "aside": aside,
-            })
-        };
-        if self.check {
-            let said = || format!("{} is whole: {} files of {}", self.file.display(), head.files, head.at);
-            output.show(&document(None), said);
-            return Ok(());
-        }
+        unpack(Some(draft.path()))?;
         if let Ok(facts) = fs::metadata(target) {
             give(draft.path(), &facts)?;
         }
         let aside = match place {
             Place::Inside => change_inside(draft, target, is_there)?,
-            Place::Beside | Place::Nowhere => change_places(draft, target, is_there)?,
+            Place::Beside => change_places(draft, target, is_there)?,
         };
         File::open(&beside).and_then(|folder| folder.sync_all()).context("cannot flush the directory")?;
         drop(lock);
-        output.show(&document(aside.as_deref()), || {
+        output.show(&document(Some(target.as_path()), aside.as_deref()), || {
             let mut text = format!("{} is as it was at {}", target.display(), head.at);
             if let Some(aside) = &aside {
                 text.push_str(&format!("\nwhat was there is in {}", aside.display()));
@@ -98,8 +105,6 @@ impl Restore {
 /// Where an archive is unpacked before it is put in place.
 #[derive(Clone, Copy)]
 enum Place {
-    /// It is only looked at.
-    Nowhere,
     /// Beside the directory, which is replaced in one step.
     Beside,
     /// In the directory itself: a mount point cannot be renamed, nor anything in a folder that cannot be written.

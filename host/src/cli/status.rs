@@ -3,11 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use chela_storage::DirLock;
 use serde_json::{Value, json};
 
 use super::output::table;
-use super::{Output, block_on, exit};
+use super::{Output, ask, block_on, exit};
 use crate::client::Client;
 use crate::layout::StateDir;
 use crate::port::Port;
@@ -45,9 +44,7 @@ pub(super) enum Found {
 pub(super) fn find(dir: &StateDir) -> anyhow::Result<Found> {
     let run = RunFile::read(dir).with_context(|| format!("cannot read {}", dir.run_file().display()))?;
     let Some(run) = run else { return Ok(Found::None) };
-    // The lock, not the address, tells whether it lives: somebody else may listen there by now, and must not get the token.
-    let held = DirLock::is_held(&dir.lock()).with_context(|| format!("cannot look at {}", dir.lock().display()))?;
-    if !held {
+    if !ask::lives(dir, &run)? {
         return Ok(Found::Dead(run));
     }
     let known = |problems: Vec<Problem>| {

@@ -11,8 +11,9 @@ use chela_storage::DirLock;
 use super::{Finding, few};
 use crate::app::{self, Stamp};
 use crate::clock::{Clock, Timestamp};
-use crate::config::Secret;
+use crate::config::{Pem, Secret, Tls};
 use crate::layout::StateDir;
+use crate::schema::Problem;
 use crate::settings::{self, Settings};
 
 const DAY_MS: u64 = 86_400_000;
@@ -46,10 +47,15 @@ pub(super) fn certificate(dir: &StateDir, settings: &Settings) -> Vec<Finding> {
         Ok(None) => return Vec::new(),
         Ok(Some(identity)) => identity,
         Err(problems) => {
-            let wrong = |problem: &crate::schema::Problem| {
-                Finding::wrong(CHECK, problem.to_string(), "give the gateway a whole certificate with its key")
+            let told = |problem: &Problem| match is_for_the_service(&settings.config.tls, problem) {
+                true => {
+                    Finding::warning(CHECK, problem.to_string(), "good if the service has what this command has not")
+                }
+                false => {
+                    Finding::wrong(CHECK, problem.to_string(), "give the gateway a whole certificate with its key")
+                }
             };
-            return problems.0.iter().map(wrong).collect();
+            return problems.0.iter().map(told).collect();
         }
     };
     let now = Clock::system().now().0;
@@ -69,6 +75,13 @@ pub(super) fn certificate(dir: &StateDir, settings: &Settings) -> Vec<Finding> {
     }]
 }
 
+/// Whether it is said of a credential, which systemd hands to the service and to nobody else.
+fn is_for_the_service(tls: &Tls, problem: &Problem) -> bool {
+    let pem = if problem.path == "tls.key" { &tls.key } else { &tls.certificate };
+    let named = matches!(pem, Some(Pem::Credential(source)) if !source.credential.contains('/'));
+    named && std::env::var_os("CREDENTIALS_DIRECTORY").is_none()
+}
+
 /// Whether the secrets are there that the configuration names for others than ourselves.
 pub(super) fn secrets(dir: &StateDir, settings: &Settings) -> Finding {
     const CHECK: &str = "secrets";
@@ -81,13 +94,15 @@ pub(super) fn secrets(dir: &StateDir, settings: &Settings) -> Finding {
         let of = move |name: &String| format!("channels.{channel}.grants.secrets.{name}");
         one.grants.secrets.iter().map(move |(name, secret)| (of(name), secret.value.clone()))
     });
-    let all: Vec<(String, Secret)> = keys.chain(granted).collect();
+    let headers = config.traces.headers.iter();
+    let headers = headers.map(|(name, secret)| (format!("traces.headers.{name}"), secret.clone()));
+    let all: Vec<(String, Secret)> = keys.chain(granted).chain(headers).collect();
     let missing: Vec<String> = all
         .iter()
         .filter_map(|(path, secret)| Some(format!("{path}: {}", settings::secret_text(secret, dir).err()?)))
         .collect();
     if missing.is_empty() {
-        return Finding::good(CHECK, format!("{} of models and channels, all there", all.len()));
+        return Finding::good(CHECK, format!("{} of models, channels and traces, all there", all.len()));
     }
     let remedy = "good if the gateway has what this command has not; else put them where the configuration says";
     Finding::warning(CHECK, few(missing), remedy)

@@ -88,7 +88,7 @@ impl Unit {
     fn head(&self, system: bool) -> String {
         let network = if system { "Wants=network-online.target\nAfter=network-online.target\n" } else { "" };
         format!(
-            "\n[Unit]\nDescription=Chela, a gateway for teams of AI agents\nDocumentation=man:chela(1)\n{network}# A full disk or a taken port may last for hours: it is tried until that is over.\nStartLimitIntervalSec=0\n"
+            "\n[Unit]\nDescription=Chela, a gateway for teams of AI agents\nDocumentation=man:chela(1)\n{network}# A full disk, a taken port or an address that is not there yet may last for hours: it is tried until that is over.\nStartLimitIntervalSec=0\n"
         )
     }
 
