@@ -57,11 +57,11 @@
   // Fields.
   const isField = (node) => node.matches?.("input:not([type=hidden]), textarea, select");
   const isDirty = (field) => {
-    if (field.nodeName === "SELECT") return [...field.options].some((option) => option.selected !== option.defaultSelected) && field === document.activeElement;
+    if (field.nodeName === "SELECT") return field.selectedOptions[0] !== ([...field.options].find((option) => option.defaultSelected) || field.options[0]);
     if (field.type === "checkbox") return field.checked !== field.defaultChecked;
     return field.value !== field.defaultValue;
   };
-  const holdsTyped = (node) => node.nodeType === 1 && [node, ...all("input, textarea", node)].some((one) => isField(one) && one.type !== "search" && isDirty(one));
+  const holdsTyped = (node) => node.nodeType === 1 && [node, ...all("input, textarea, select", node)].some((one) => isField(one) && one.type !== "search" && isDirty(one));
 
   // What is typed survives a reload, and shows up nowhere else: a form is told from another by where it leads, by the session or the row that it is
   // about, and by what the address chooses among places of one path.
@@ -132,25 +132,34 @@
     if (have.nodeName === "TEXTAREA") { if (have.defaultValue !== want.defaultValue) have.defaultValue = want.defaultValue; return; }
     morphChildren(have, want);
   };
+  // A child is told from the others by its key; without one by what it is, and which of these.
+  const named = (node) => {
+    const many = {};
+    return [...node.childNodes].map((child) => [child, keyOf(child) || " " + child.nodeName + (many[child.nodeName] = (many[child.nodeName] || 0) + 1)]);
+  };
   const morphChildren = (have, want) => {
-    const keyed = new Map();
-    for (const child of have.children) { const key = keyOf(child); if (key) keyed.set(key, child); }
-    let at = have.firstChild;
-    for (const next of [...want.childNodes]) {
-      const key = keyOf(next), known = key && keyed.get(key);
-      if (known) {
-        keyed.delete(key);
-        if (known === at) at = at.nextSibling; else have.insertBefore(known, at);
-        morph(known, next);
-      } else if (!key && at && !keyOf(at) && at.nodeName === next.nodeName) {
-        const following = at.nextSibling;
-        morph(at, next);
-        at = following;
-      } else {
-        have.insertBefore(next, at);
-      }
+    const wants = named(want), wanted = new Set(wants.map(([, name]) => name));
+    const known = new Map(), left = new Set();
+    // What goes is gone before anything is put in its place: whatever is moved within a page loses the focus.
+    for (const [child, name] of named(have)) {
+      if (wanted.delete(name)) { known.set(name, child); continue; }
+      drop(child);
+      left.add(child);
     }
-    while (at) { const following = at.nextSibling; drop(at); at = following; }
+    let at = have.firstChild;
+    for (const [next, name] of wants) {
+      while (left.has(at)) at = at.nextSibling;
+      const child = known.get(name);
+      known.delete(name);
+      if (!child) { have.insertBefore(next, at); continue; }
+      // Where the order is another, the others go around whatever has the focus.
+      if (child !== at && child.contains(document.activeElement)) {
+        const behind = child.nextSibling;
+        while (at !== child) { const following = at.nextSibling; have.insertBefore(at, behind); at = following; }
+      }
+      if (child === at) at = at.nextSibling; else have.insertBefore(child, at);
+      morph(child, next);
+    }
   };
   // What holds something that was typed stays, and says that it is over.
   const drop = (node) => {
@@ -168,6 +177,8 @@
   // Fetching what is stale.
   const stale = new Set();
   const tags = new Map();
+  // Who waits longer for an answer would wait for ever, and with it everything that is stale by then.
+  const FETCH_MS = 15000;
   let last = 0, timer = 0, fetching = false;
   const fragments = () => all("[data-live]").filter((one) => one.id);
   const markStale = (topics) => {
@@ -181,6 +192,11 @@
     if (timer || fetching || !stale.size || document.hidden) return;
     timer = setTimeout(refresh, Math.max(0, last + ROUND_MS - Date.now()));
   };
+  // In a moment, so that what does not answer is not asked without end.
+  const again = (ids) => {
+    ids.forEach((id) => stale.add(id));
+    last = Date.now() + 1000;
+  };
   const refresh = async () => {
     timer = 0;
     const ids = [...stale].sort();
@@ -191,7 +207,7 @@
     try {
       const headers = { "Chela-Fragments": name };
       if (tags.has(name)) headers["If-None-Match"] = tags.get(name);
-      const answer = await fetch(location.href, { headers, cache: "no-store", redirect: "manual" });
+      const answer = await fetch(location.href, { headers, cache: "no-store", redirect: "manual", signal: AbortSignal.timeout(FETCH_MS) });
       if (answer.type === "opaqueredirect" || answer.status === 401) { signedOut(); return; }
       if (answer.status === 200) {
         const text = await answer.text();
@@ -206,11 +222,11 @@
         wrong(body.dataset.vanished);
       } else {
         if (answer.status !== 429) wrong(body.dataset.unfetched);
-        ids.forEach((id) => stale.add(id));
-        last = Date.now() + 1000;
+        again(ids);
       }
     } catch {
-      // The socket tells when there is a connection again, and then everything is stale.
+      // Where the socket is lost as well, it tells when there is a connection again, and then everything is stale.
+      if (socket?.readyState === 1) { wrong(body.dataset.unfetched); again(ids); }
     } finally {
       fetching = false;
       plan();
@@ -233,7 +249,8 @@
   // The socket.
   let wait = 250, socket = null, expired = false;
   const banner = (text) => { const place = by("banner"); place.hidden = !text; if (place.textContent !== text) place.textContent = text; };
-  const signedOut = () => { expired = true; banner(body.dataset.expired); by("live").hidden = true; };
+  // Whoever is signed out hears nothing more; the way to the next connection finds out when somebody has signed in again.
+  const signedOut = () => { expired = true; banner(body.dataset.expired); by("live").hidden = true; socket?.close(); };
   const connect = () => {
     socket = new WebSocket((location.protocol === "https:" ? "wss://" : "ws://") + location.host + "/live");
     socket.onopen = () => {
@@ -359,9 +376,11 @@
   document.addEventListener("change", (event) => { if (event.target.hasAttribute?.("data-auto")) event.target.form.requestSubmit(); });
   document.addEventListener("keydown", (event) => {
     const form = event.target.form;
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.target.nodeName === "TEXTAREA" && (form?.hasAttribute("data-enter") || event.ctrlKey || event.metaKey)) {
+    if (form && event.key === "Enter" && !event.shiftKey && !event.isComposing && event.target.nodeName === "TEXTAREA" && (form.hasAttribute("data-enter") || event.ctrlKey || event.metaKey)) {
       event.preventDefault();
-      if (form.reportValidity()) form.requestSubmit(form.querySelector("button.main"));
+      // A form may have several places to write in, each with its own buttons behind it: what is tried must not be saved.
+      const own = [...form.elements], button = own.slice(own.indexOf(event.target)).find((one) => one.type === "submit");
+      if (button && !button.disabled && form.reportValidity()) form.requestSubmit(button);
     }
     if (event.key === "/" && !isField(event.target) && !event.ctrlKey && !event.metaKey && by("q")) {
       event.preventDefault();

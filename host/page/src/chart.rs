@@ -44,7 +44,7 @@ pub(crate) fn bars(days: &[Day], words: &Words) -> Markup {
                 }
             }
             line.axis x1="0" y1=(HEIGHT) x2="100%" y2=(HEIGHT) {}
-            text.tick x="50%" y=(HEIGHT + 13) text-anchor="middle" { "max " (most) }
+            text.tick x="50%" y=(HEIGHT + 13) text-anchor="middle" { (words.maximum) " " (most) }
         }
         table.unseen {
             caption { (words.events_per_day) }

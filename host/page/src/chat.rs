@@ -85,7 +85,8 @@ fn compose(shell: &Shell, view: &Chat) -> Markup {
     let words = shell.words();
     html! {
         form method="post" action="/chat/send" data-enter {
-            (shell.back())
+            // On to the newest messages: on a page of older ones nobody would see what was sent.
+            input type="hidden" name="back" value=(shell.with_all(&[("before", ""), ("full", ""), ("at", "")]));
             input type="hidden" name="session" value=(view.session);
             input type="hidden" name="key" value=(view.key) data-fresh;
             label for="message" { (words.message) }

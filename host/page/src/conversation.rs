@@ -42,6 +42,7 @@ fn head(shell: &Shell, view: &Conversation) -> Markup {
         @if shell.may_write() {
             form.inline method="post" action=(format!("/conversations/{}/category", encode(&one.id))) {
                 (shell.back())
+                input type="hidden" name="seen" value=(one.mark());
                 label for="category" { (words.change_category) }
                 select id="category" name="category" required {
                     @if one.category.is_none() { option value="" selected disabled { (words.no_category_yet) } }

@@ -14,7 +14,7 @@ pub const UNCATEGORISED: &str = "unknown";
 pub fn conversations(shell: &Shell, view: &Conversations) -> Page {
     let words = shell.words();
     let fragments = vec![
-        Fragment::new("badges", &["activity"], badges(shell, view)),
+        Fragment::new("badges", &["activity", "sessions"], badges(shell, view)),
         Fragment::new("filters", &[], filters(shell, view)),
         Fragment::new("list", &["sessions"], list(shell, view)),
     ];

@@ -107,7 +107,7 @@ pub fn job(shell: &Shell, view: &JobDetail) -> Page {
         p.small { a href="/jobs" { "← " (words.back_to_list) } }
         h1 { (words.job) @if !view.card.label.is_empty() { " · " bdi { (clip(&view.card.label, 100)) } } }
         (card(shell, &view.card, false))
-        dl.facts { dt { (words.phase) } dd { (clip(words.job_phase(&view.card.phase), 60)) } dt { "id" } dd { code { (clip(&view.card.row.id, 80)) } } }
+        dl.facts { dt { (words.phase) } dd { (clip(words.job_phase(&view.card.phase), 60)) } dt { (words.identifier) } dd { code { (clip(&view.card.row.id, 80)) } } }
     };
     let message = html! {
         h2 { (words.message) }

@@ -20,7 +20,7 @@ const EACH: usize = 1_200;
 pub fn overview(shell: &Shell, view: &Overview) -> Page {
     let words = shell.words();
     let fragments = vec![
-        Fragment::new("summary", &["tasks", "questions", "jobs"], summary(shell, view)),
+        Fragment::new("summary", &["agents", "tasks", "questions", "jobs"], summary(shell, view)),
         Fragment::new("agents", &["agents", "tasks", "questions"], agents(shell, view)),
         Fragment::new("waiting", &["questions"], waiting(shell, view)),
         Fragment::new("jobs", &["jobs"], jobs(shell, view)),

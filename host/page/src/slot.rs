@@ -193,6 +193,7 @@ fn load(shell: &Shell, view: &SlotDetail) -> Markup {
                 input id="try-upload" type="file" accept=".wasm" required;
                 button type="submit" { (words.try_on_sessions) }
                 p.said role="alert" {}
+                noscript { p.small { (words.try_upload_needs_script) } }
             }
         }
     }

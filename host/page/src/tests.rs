@@ -384,3 +384,51 @@ fn what_comes_first_is_named_by_its_title() {
     assert!(about.contains("/tasks/task_0\" dir=\"auto\">Lay the @Eden cable<"), "{about}");
     assert!(!about.contains(">task_00<"), "{about}");
 }
+
+#[test]
+fn what_is_sent_in_the_chat_leads_to_the_newest_messages() {
+    let shell = shell(Lang::En, "/chat?agent=ruda&before=700&full=m1&at=9");
+    let page = chat(&shell, &fixtures::chat_of("text"));
+    let compose = page.some(&shell, &["compose"]);
+    assert!(compose.contains("name=\"back\" value=\"/chat?agent=ruda\""), "{compose}");
+}
+
+#[test]
+fn the_figures_of_the_overview_hear_who_begins_and_ends() {
+    let page = overview(&shell(Lang::En, "/"), &fixtures::overview_of("text"));
+    let summary = page.fragments.iter().find(|fragment| fragment.id == "summary").expect("figures");
+    assert!(summary.topics.iter().any(|topic| topic == "agents"), "{:?}", summary.topics);
+}
+
+#[test]
+fn a_form_for_a_category_says_what_people_had_said_of_it() {
+    let shell = shell(Lang::En, "/conversations/ws_1");
+    let shown = |overridden: bool| {
+        let mut view = fixtures::conversation_of("text");
+        view.session.overridden = overridden;
+        conversation(&shell, &view).some(&shell, &["head"])
+    };
+    assert!(shown(true).contains("name=\"seen\" value=\"engineering_build\""));
+    assert!(shown(false).contains("name=\"seen\" value=\"-\""), "a classifier's word is none of theirs");
+}
+
+#[test]
+fn a_form_that_needs_a_script_says_so() {
+    for lang in Lang::ALL {
+        let shell = shell(lang, "/plugins/classifier");
+        let html = slot(&shell, &fixtures::operating::slot_of("text")).whole(&shell);
+        let forms: Vec<&str> = html.split("<form").filter(|form| form.contains(" data-upload")).collect();
+        assert!(forms.len() == 2 && forms.iter().all(|form| form.contains("<noscript>")), "{forms:#?}");
+    }
+}
+
+#[test]
+fn pictures_and_facts_are_named_in_the_readers_language() {
+    let shell = shell(Lang::Ko, "/");
+    let of = |name: &str| {
+        let (_, page) = every(&shell, "배포").into_iter().find(|(known, _)| *known == name).expect("a view");
+        page.whole(&shell)
+    };
+    assert!(of("overview").contains(">최대 ") && !of("overview").contains(">max "));
+    assert!(of("job").contains("<dt>식별자</dt>") && !of("job").contains("<dt>id</dt>"));
+}

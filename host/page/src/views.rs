@@ -358,6 +358,13 @@ pub struct SessionCard {
     pub passages: Vec<String>,
 }
 
+impl SessionCard {
+    /// Tells what people had said of its category from what they say by now. What a classifier makes of it is no word of theirs.
+    pub fn mark(&self) -> &str {
+        self.category.as_deref().filter(|_| self.overridden).unwrap_or("-")
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionsFilter {
     /// `all`, or the key of a category; none on the first visit.

@@ -142,6 +142,7 @@ words! {
     activity: "최근 14일 활동", "Activity of 14 days";
     no_activity: "아직 기록된 활동이 없습니다.", "Nothing has happened yet.";
     events_per_day: "하루 이벤트 수", "Events per day";
+    maximum: "최대", "max";
     day: "날짜", "Day";
     events: "이벤트", "Events";
     indexing: "기록을 색인하는 중입니다", "The log is being indexed";
@@ -264,6 +265,7 @@ words! {
     too_often: "요청이 너무 많습니다. 잠시 뒤에 다시 시도하세요.", "Too many requests. Wait a moment and try again.";
     too_long: "내용이 너무 깁니다.", "That is too long.";
     broken_off: "내용이 끝까지 도착하지 않았습니다. 다시 보내세요.", "It did not arrive whole. Send it again.";
+    wrong_name: "이 이름으로는 열 수 없습니다.", "This is not opened under this name.";
     wrong_place: "이 주소의 페이지에서는 바꿀 수 없습니다.", "Pages of this address may change nothing here.";
     blocked_input: "사람의 답을 기다림", "Waits for a person's answer";
     blocked_dependency: "다른 작업을 기다림", "Waits for another task";
@@ -388,6 +390,7 @@ words! {
     cancel_job: "위임 취소", "Cancel the job";
     retry_job: "다시 시도", "Try again";
     phase: "국면", "Phase";
+    identifier: "식별자", "Id";
     phase_send: "보내는 중", "Being sent";
     phase_wait: "첫 답을 기다림", "Waits for the first reply";
     phase_pingpong: "주고받는 중", "Back and forth";
@@ -453,6 +456,7 @@ words! {
     upload: "컴포넌트 파일 (.wasm)", "Component file (.wasm)";
     do_upload: "올려서 바꾸기", "Upload and swap";
     upload_needs_script: "파일을 올리려면 스크립트가 필요합니다. 명령줄의 `chela plugin load`를 쓰세요.", "Uploading needs a script; use `chela plugin load` on the command line.";
+    try_upload_needs_script: "파일을 올려 시험하려면 스크립트가 필요합니다. 게이트웨이에 있는 파일은 위에서 출처로 시험하세요.", "Trying a file from here needs a script; one that the gateway has is tried by its source above.";
     config_of_plugin: "플러그인 설정", "Configuration of the plugin";
     config_json: "JSON 객체", "A JSON object";
     save_config: "설정 적용", "Apply the configuration";

@@ -121,6 +121,13 @@ impl Handle {
         })
     }
 
+    /// What people say of a work session's category, by which it is told from what they say by then; none where there is none of this id.
+    pub async fn category_seen(&self, id: &str) -> Result<Option<String>, Error> {
+        let settings = self.0.settings.current();
+        let found = self.0.monitor.session(id.to_owned()).await?;
+        Ok(found.map(|row| session_card(&settings.config, &row).mark().to_owned()))
+    }
+
     /// Messages of a work session, the oldest first, and where those before them begin.
     async fn said(
         &self,

@@ -44,6 +44,12 @@ impl Stale {
         self.add(format!("task:{task}"));
     }
 
+    /// People say something else about the category of a work session.
+    pub fn category(&mut self, session: &str) {
+        self.add("sessions");
+        self.add(format!("session:{session}"));
+    }
+
     /// Milestones or todos have changed.
     pub fn lists(&mut self) {
         self.add("lists");
@@ -87,7 +93,12 @@ pub fn of_event(event: &Value, stale: &mut Stale) {
         "config" => stale.all = true,
         "plugin" => stale.add("plugins"),
         "channel" => stale.add("channels"),
+        // Lists name the category of each work session.
+        "policy" if data["slot"] == "classifier" => stale.add("sessions"),
         _ => {}
+    }
+    if data["jobId"].is_string() {
+        stale.add("jobs");
     }
     if let Some(task) = data["taskId"].as_str() {
         stale.add(format!("task:{task}"));
@@ -145,6 +156,11 @@ mod tests {
             &["activity", "agent:eden", "jobs", "session:ws_1", "sessions"],
         );
         check(of("policy.decided", json!({ "taskId": "t" })), &["activity", "task:t"]);
+        check(
+            of("policy.decided", json!({ "slot": "classifier", "workSessionId": "ws_1" })),
+            &["activity", "session:ws_1", "sessions"],
+        );
+        check(of("policy.decided", json!({ "slot": "guard:stop-guard", "jobId": "j" })), &["activity", "jobs"]);
         check(json!("no event"), &["activity"]);
     }
 
