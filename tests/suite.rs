@@ -51,6 +51,7 @@ mod cases {
     mod human_markers;
     mod human_talk;
     mod init;
+    mod jobs_edges;
     mod jobs_flows;
     mod jobs_lives;
     mod jobs_scenarios;

@@ -1,8 +1,10 @@
 //! Backups: taken while agents work, whole or refused, and a directory that goes on where the archive was taken.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use chela::layout::StateDir;
@@ -187,6 +189,56 @@ fn more_files_than_may_be_open_are_backed_up_while_a_gateway_serves() {
         assert_eq!(fs::read_to_string(note).expect("it is there"), format!("note {nth}"));
     }
     assert_eq!(transcript(&restored.state, "ruda").len(), transcript(&dir.state, "ruda").len());
+}
+
+#[test]
+fn nobody_begins_to_serve_a_directory_while_it_is_copied() {
+    let dir = TestDir::with_config(|_| {});
+    // Its run file stays, and does not make a gateway of whoever holds the directory now.
+    Binary::serve(&dir).kill();
+    let large = dir.state.path().join("workspace-ruda/large");
+    fs::write(&large, vec![7_u8; 8 << 20]).expect("written");
+    let mut command = chela_command(&dir.state);
+    let mut backup = command.args(["backup", "-"]).stdout(Stdio::piped()).spawn().expect("the binary runs");
+    let mut copied = backup.stdout.take().expect("piped");
+    // More than a pipe holds is still to come, so it waits for us.
+    let mut archive = vec![0_u8];
+    copied.read_exact(&mut archive).expect("it has begun to copy");
+    let early = Binary::spawn(&dir, &[]).finished();
+    assert_eq!(early.code, Some(75), "{early:?}");
+    let status = chela(&dir.state, &["status"]);
+    assert!(status.code == Some(69) && status.stdout.contains("ended without a word"), "{status:?}");
+    let another = chela(&dir.state, &["backup", &text(&dir.scratch().join("another.tar"))]);
+    assert_eq!(another.code, Some(75), "{another:?}");
+    copied.read_to_end(&mut archive).expect("the rest");
+    assert!(backup.wait().expect("it ends").success());
+    let file = dir.scratch().join("piped.tar");
+    fs::write(&file, archive).expect("written");
+    assert_eq!(chela(&dir.state, &["restore", &text(&file), "--check"]).code, Some(0));
+    Binary::serve(&dir).terminate();
+}
+
+#[test]
+fn an_archive_is_checked_without_a_file_being_written() {
+    let dir = TestDir::with_config(|_| {});
+    let archive = dir.scratch().join("backup.tar");
+    assert_eq!(chela(&dir.state, &["backup", &text(&archive)]).code, Some(0));
+    let (elsewhere, temporary) = (TestDir::empty(), dir.scratch().join("temporary"));
+    let check = || {
+        let mut command = chela_command(&elsewhere.state);
+        let output = command.args(["restore", "--check"]).arg(&archive).env("TMPDIR", &temporary).output();
+        let output = output.expect("the binary runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(check(), (Some(0), String::new()));
+    let mut bytes = fs::read(&archive).expect("readable");
+    let needle = b"\"gateway\"";
+    let at = bytes.windows(needle.len()).position(|window| window == needle).expect("the configuration is in it");
+    bytes[at + 1] = b'G';
+    fs::write(&archive, bytes).expect("written");
+    let (code, said) = check();
+    assert!(code == Some(1) && said.contains("is not what was backed up"), "{said}");
+    assert!(!temporary.exists() && !elsewhere.state.path().exists(), "nothing is made for it");
 }
 
 #[test]

@@ -3,8 +3,13 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
+use chela::layout::StateDir;
 use serde_json::{Value, json};
-use support::{Binary, Finished, TestDir, TestHost, chela, have};
+use support::components::Handmade;
+use support::{Binary, Finished, TestDir, TestHost, chela, chela_command, eventually, have, path_of};
+
+/// A user that every machine has.
+const NOBODY: u32 = 65_534;
 
 fn finding(finished: &Finished, check: &str) -> Value {
     let document = finished.json();
@@ -83,7 +88,6 @@ fn what_was_set_aside_or_is_of_no_session_is_named() {
 
 #[test]
 fn what_root_changes_stays_the_service_users_own() {
-    const NOBODY: u32 = 65_534;
     if !have("root") {
         return;
     }
@@ -117,6 +121,75 @@ fn what_root_changes_stays_the_service_users_own() {
 }
 
 #[test]
+fn root_does_not_serve_what_belongs_to_another_user() {
+    if !have("root") {
+        return;
+    }
+    let dir = TestDir::with_config(|_| {});
+    let path = dir.state.path().to_owned();
+    let all = || -> Vec<_> { dir.files().into_iter().map(|name| path.join(name)).chain([path.clone()]).collect() };
+    let give = || all().iter().for_each(|path| chown(path, Some(NOBODY), Some(NOBODY)).expect("root may"));
+    let refused = |state: &StateDir, flags: &[&str]| {
+        give();
+        let before = all();
+        let mut command = chela_command(state);
+        command.args(["serve", "--gateway", "0", "--monitor", "0", "--hub", "0"]).args(flags);
+        let refused = Binary::spawn_command(&dir, command).finished();
+        assert_eq!(refused.code, Some(78), "{refused:?}");
+        let remedy = format!("`runuser -u nobody -- chela serve --state-dir {}`", state.path().display());
+        assert!(refused.stderr.contains(&remedy), "{remedy}: {refused:?}");
+        assert_eq!(all(), before, "nothing was made");
+        assert!(all().iter().all(|path| fs::symlink_metadata(path).expect("there").uid() == NOBODY));
+    };
+    refused(&dir.state, &[]);
+    // One that root would make there would not be root's either.
+    refused(&StateDir::new(path.join("below/state")), &[]);
+    fs::rename(dir.state.config(), dir.state.old_config()).expect("root may");
+    refused(&dir.state, &["--adopt"]);
+}
+
+#[test]
+fn root_looks_at_components_without_the_cache_of_the_services_user() {
+    if !have("root") {
+        return;
+    }
+    let dir = TestDir::with_config(|_| {});
+    let cache = dir.state.plugin_cache();
+    fs::create_dir_all(&cache).expect("made");
+    for path in [dir.state.path().to_owned(), dir.state.plugins(), cache.clone()] {
+        chown(path, Some(NOBODY), Some(NOBODY)).expect("root may");
+    }
+    let (component, input) = (dir.scratch().join("handmade.wasm"), dir.scratch().join("input.json"));
+    fs::write(&component, Handmade::default().component()).expect("written");
+    fs::write(&input, r#"{ "texts": ["hello"] }"#).expect("written");
+    let (component, input) = (path_of(&component), path_of(&input));
+    for arguments in
+        [&["plugin", "inspect", &*component][..], &["plugin", "try", &*component, "categories", "--input", &*input]]
+    {
+        let done = chela(&dir.state, arguments);
+        assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
+    }
+    assert_eq!(fs::read_dir(&cache).expect("there").count(), 0, "nothing of root's is put there");
+}
+
+#[test]
+fn a_certificate_that_the_service_alone_is_given_is_no_fault() {
+    let dir = TestDir::with_config(|config| {
+        config["tls"] = json!({ "certificate": { "credential": "certificate" }, "key": { "credential": "key" } });
+    });
+    let looked = chela(&dir.state, &["doctor", "--json"]);
+    let told = finding(&looked, "certificate");
+    assert_eq!((looked.code, &told["state"]), (Some(0), &json!("warning")), "{looked:?}");
+    assert!(told["detail"].as_str().is_some_and(|said| said.contains("LoadCredential=")), "{told}");
+    // Whoever is given some, and not this one, will not be able to serve.
+    let mut command = chela_command(&dir.state);
+    let output = command.args(["doctor", "--json"]).env("CREDENTIALS_DIRECTORY", dir.scratch()).output();
+    let stdout = String::from_utf8(output.expect("runs").stdout).expect("UTF-8");
+    let given = Finished { code: None, stdout, stderr: String::new() };
+    assert_eq!(finding(&given, "certificate")["state"], "wrong", "{given:?}");
+}
+
+#[test]
 fn the_doctor_leaves_alone_what_a_serving_gateway_uses() {
     let dir = TestDir::with_config(|_| {});
     let serving = Binary::serve(&dir);
@@ -134,6 +207,7 @@ fn the_doctor_names_secrets_that_are_missing_and_a_clock_that_went_back() {
     let dir = TestDir::with_config(|config| {
         config["providers"]["local"] =
             json!({ "kind": "openai", "baseUrl": "http://127.0.0.1:1/v1", "key": { "file": "none.key" } });
+        config["traces"]["headers"] = json!({ "authorization": { "file": "none.header" } });
     });
     Binary::serve(&dir).terminate();
     let ahead = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
@@ -141,12 +215,65 @@ fn the_doctor_names_secrets_that_are_missing_and_a_clock_that_went_back() {
     log.set_modified(ahead).expect("ours");
     let looked = chela(&dir.state, &["doctor", "--json"]);
     let secrets = finding(&looked, "secrets");
-    assert!(secrets["detail"].as_str().is_some_and(|said| said.contains("providers.local.key")), "{secrets}");
+    for place in ["providers.local.key", "traces.headers.authorization"] {
+        assert!(secrets["detail"].as_str().is_some_and(|said| said.contains(place)), "{secrets}");
+    }
     let clock = finding(&looked, "clock");
     assert!(
         clock["state"] == "warning" && clock["remedy"].as_str().is_some_and(|said| said.contains("timedatectl")),
         "{clock}"
     );
+}
+
+#[test]
+fn without_a_gateway_the_doctor_looks_at_the_files_of_components() {
+    let dir = TestDir::with_config(|_| {});
+    let file = dir.scratch().join("mine.wasm");
+    let write = || fs::write(&file, Handmade::default().component()).expect("written");
+    let told = |state: &str, expected: &str| {
+        let looked = chela(&dir.state, &["doctor", "--json"]);
+        let told = finding(&looked, "plugins");
+        assert_eq!((looked.code, &told["state"]), (Some(i32::from(state == "wrong")), &json!(state)), "{looked:?}");
+        assert!(told["detail"].as_str().is_some_and(|said| said.contains(expected)), "{told}");
+        let remedy = told["remedy"].as_str().expect("words");
+        assert!(state == "good" || remedy.contains("`chela plugin load FILE --slot classifier`"), "{told}");
+    };
+    let configure = |plugins: Value| dir.edit_config(|config| config["plugins"] = plugins);
+    let mine = || json!({ "source": path_of(&file) });
+    told("good", "3 components are there");
+    configure(json!({ "classifier": mine() }));
+    told("wrong", "mine.wasm");
+    write();
+    told("good", "3 components are there");
+    configure(json!({ "classifier": { "source": path_of(&file), "sha256": "0".repeat(64) } }));
+    told("wrong", "is required; install the right file");
+    configure(json!({ "classifier": mine(), "signatures": { "require": true } }));
+    told("wrong", "it has no signature");
+    configure(json!({ "classifier": mine() }));
+    let serving = Binary::serve(&dir);
+    eventually("it is loaded", || {
+        let listed = chela(&dir.state, &["plugin", "list", "--json"]).json();
+        let source = listed["slots"][0]["plugin"]["source"].as_str()?.to_owned();
+        source.ends_with("mine.wasm").then_some(())
+    });
+    serving.terminate();
+    fs::remove_file(&file).expect("ours");
+    told("warning", "what served last would serve on");
+    // Bound by a command, over what is configured: its copy is as good as its file.
+    configure(json!({}));
+    write();
+    let serving = Binary::serve(&dir);
+    let loaded = chela(&dir.state, &["plugin", "load", &path_of(&file), "--slot", "classifier"]);
+    assert_eq!(loaded.code, Some(0), "{loaded:?}");
+    serving.terminate();
+    fs::remove_file(dir.state.plugins().join("mine.wasm")).expect("it was put there");
+    told("good", "3 components are there");
+    fs::remove_dir_all(dir.state.plugin_store()).expect("ours");
+    told("wrong", "cannot read");
+    fs::write(dir.state.plugin_bindings(), "{").expect("written");
+    let damaged = finding(&chela(&dir.state, &["doctor", "--json"]), "plugins");
+    assert!(damaged["detail"].as_str().is_some_and(|said| said.contains("bindings.json cannot be used")), "{damaged}");
+    assert!(damaged["remedy"].as_str().is_some_and(|said| said.contains("backup")), "{damaged}");
 }
 
 #[test]

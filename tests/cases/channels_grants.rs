@@ -1,5 +1,7 @@
 //! What an adapter may reach and use: hosts, secrets, webhooks. What is not granted is refused, told, and never tried.
 
+use std::path::Path;
+
 use chela::port::Port;
 use serde_json::{Value, json};
 use support::chat::{Chat, SECRET, relay};
@@ -71,6 +73,33 @@ fn what_is_not_granted_is_refused_and_told() {
 }
 
 #[test]
+fn an_inner_address_behind_a_granted_name_is_refused_and_told_once_a_minute() {
+    let (chat, other) = (Chat::start(), Chat::start());
+    let mut own = relay(&chat, json!({}));
+    let named = |port: u16| json!(format!("http://localhost:{port}"));
+    let hosts = own["grants"]["hosts"].as_array_mut().expect("a list");
+    hosts.extend([named(other.requests.port()), named(other.sockets.port())]);
+    let host = TestHost::scripted_with(SCRIPT, |file| file["channels"]["relay"] = own);
+    host.channel_is("relay", "ready");
+    // Without the gateway's clock: it is told again after a minute.
+    for times in 1..=3 {
+        chat.send(json!({ "op": "get", "url": format!("http://localhost:{}/", other.requests.port()) }));
+        let heard = eventually("it hears of it", || chat.heard("heard").get(times - 1).cloned());
+        assert!(heard["error"].as_str().is_some_and(|said| said.contains("which is loopback")), "{heard}");
+        assert_eq!(heard["refused"], true);
+    }
+    chat.send(json!({ "op": "connect", "url": format!("ws://localhost:{}/", other.sockets.port()) }));
+    eventually("a socket is refused too", || (host.channel("relay")["status"] == "stopped").then_some(()));
+    for kind in ["plugin.denied", "channel.refused"] {
+        let told = host.told(kind);
+        let whats: Vec<&Value> = told.iter().map(|told| &told["what"]).collect();
+        assert_eq!(whats, ["request", "socket"], "{kind}: {told:#?}");
+        assert!(told.iter().all(|told| told["reason"].to_string().contains("which is loopback")), "{kind}: {told:#?}");
+    }
+    assert!(other.asked().is_empty() && other.opened().is_empty(), "nobody was asked");
+}
+
+#[test]
 fn a_missing_secret_is_no_reason_to_try_again_and_again() {
     let chat = Chat::start();
     let folder = tempfile::tempdir().expect("a temporary directory");
@@ -88,6 +117,76 @@ fn a_missing_secret_is_no_reason_to_try_again_and_again() {
     host.call("channel.restart", json!({ "channel": "relay" })).expect("restarted");
     host.channel_is("relay", "ready");
     assert_eq!(chat.opened(), ["Bearer found-it"]);
+}
+
+/// The channel `relay` with its token in a file; and what writes that.
+fn with_token_file(chat: &Chat, path: &Path) -> (Value, impl Fn(&str) + use<>) {
+    let mut own = relay(chat, json!({ "token": "token" }));
+    own["grants"]["secrets"]["token"]["value"] = json!({ "file": path });
+    let path = path.to_owned();
+    let write = move |token: &str| {
+        std::fs::write(&path, token).expect("written");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its owner's");
+    };
+    (own, write)
+}
+
+#[test]
+fn a_secret_that_has_changed_is_used_after_a_reload_and_one_that_has_not_disturbs_nobody() {
+    let chat = Chat::start();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("token");
+    let (own, write) = with_token_file(&chat, &path);
+    write("the-first");
+    let host = TestHost::scripted_with(SCRIPT, |file| file["channels"]["relay"] = own);
+    host.channel_is("relay", "ready");
+    let reload = || host.call("config.reload", json!({})).expect("read");
+    let made = || host.channel("relay")["restarts"].as_u64().expect("a number");
+    let talk = |times: usize| {
+        chat.message(times as u64, "hello");
+        host.eventually("it is acknowledged", || (chat.heard("ack").len() == times).then_some(()));
+    };
+    let before = made();
+    reload();
+    talk(1);
+    write("the-first");
+    reload();
+    talk(2);
+    std::fs::remove_file(&path).expect("removed");
+    reload();
+    let told = host.eventually("it is told", || host.told("channel.refused").pop());
+    let said = told["reason"].as_str().expect("words");
+    assert!(told["what"] == "secret" && said.contains("cannot read"), "{told}");
+    talk(3);
+    assert_eq!((chat.opened(), made()), (vec!["Bearer the-first".to_owned()], before), "it goes on undisturbed");
+    write("the-second");
+    reload();
+    host.eventually("it begins anew", || (chat.heard("hello").len() == 2).then_some(()));
+    host.channel_is("relay", "ready");
+    talk(4);
+    assert_eq!((chat.opened().len(), made()), (2, before + 1), "once");
+    assert_eq!(chat.opened()[1], "Bearer the-second");
+    host.dir.edit_config(|file| file["gatway"] = json!({}));
+    write("the-third");
+    host.call("config.reload", json!({})).expect_err("refused");
+    host.eventually("it begins anew all the same", || (chat.heard("hello").len() == 3).then_some(()));
+    assert_eq!(chat.opened()[2], "Bearer the-third");
+}
+
+#[test]
+fn a_secret_that_is_there_at_last_is_taken_up_by_a_reload() {
+    let chat = Chat::start();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (own, write) = with_token_file(&chat, &folder.path().join("token"));
+    let host = TestHost::scripted_with(SCRIPT, |file| file["channels"]["relay"] = own);
+    host.channel_is("relay", "needs-auth");
+    host.call("config.reload", json!({})).expect("read");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert_eq!(host.channel("relay")["restarts"], 1, "nothing is there yet");
+    write("found-it");
+    host.call("config.reload", json!({})).expect("read");
+    host.channel_is("relay", "ready");
+    assert_eq!((chat.opened(), &host.channel("relay")["restarts"]), (vec!["Bearer found-it".to_owned()], &json!(2)));
 }
 
 #[test]
@@ -170,29 +269,35 @@ fn calls_that_nobody_has_vouched_for_take_so_much_memory_and_no_more() {
     let mut own = relay(&chat, json!({}));
     own["grants"]["secrets"]["key"] = json!({ "value": "hook-key" });
     own["grants"]["webhooks"]["events"] = json!({ "verify": { "secret": "key", "header": "x-signature" } });
-    let host = TestHost::scripted_with(SCRIPT, |file| file["channels"]["relay"] = own);
+    let host = TestHost::scripted_with(SCRIPT, |file| {
+        file["channels"]["relay"] = own;
+        // It is looked again and again, on a clock that stands still.
+        file["limits"]["requestsBurst"] = json!(100_000);
+    });
     host.channel_is("relay", "ready");
-    // Each says that a megabyte is to come, and sends none of it.
-    let begin = |path: &str| {
+    let say = |path: &str, length: usize, body: &[u8]| {
         let mut begun = RawHttp::connect(host.address(Port::Gateway));
-        begun.send(format!(
-            "POST {path} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 1048576\r\n\r\n"
-        ));
-        let status = begun.read_status();
-        (begun, status)
+        begun
+            .send(format!(
+                "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+            ))
+            .send(body);
+        begun
     };
-    assert_eq!(begin("/hooks/relay/other").1, "HTTP/1.1 404 Not Found", "what is not granted is not read");
-    let mut waiting = Vec::new();
-    for nth in 0..64 {
-        let (begun, status) = begin("/hooks/relay/events");
-        assert_eq!(status, "HTTP/1.1 100 Continue", "{nth}");
-        waiting.push(begun);
-    }
-    let (mut refused, status) = begin("/hooks/relay/events");
-    assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
-    assert!(refused.read_to_end().to_lowercase().contains("retry-after: 5"));
-    waiting.clear();
-    eventually("there is room again", || (begin("/hooks/relay/events").1 == "HTTP/1.1 100 Continue").then_some(()));
+    let answered = || say("/hooks/relay/events", 1_024, &[b' '; 1_024]).read_status();
+    let megabyte = vec![b' '; 1024 * 1024];
+    assert_eq!(say("/hooks/relay/other", megabyte.len(), b"").read_status(), "HTTP/1.1 404 Not Found");
+    let silent: Vec<RawHttp> = (0..65).map(|_| say("/hooks/relay/events", megabyte.len(), b"")).collect();
+    assert_eq!(answered(), "HTTP/1.1 401 Unauthorized", "what is only announced takes nothing");
+    drop(silent);
+    // One more than there is room for: when one has been refused, the others fit.
+    let mut waiting: Vec<RawHttp> =
+        (0..65).map(|_| say("/hooks/relay/events", megabyte.len(), &megabyte[1..])).collect();
+    let at = eventually("there is no room", || waiting.iter().position(RawHttp::is_answered));
+    let refused = waiting.remove(at).read_to_end().to_lowercase();
+    assert!(refused.starts_with("http/1.1 503 service unavailable") && refused.contains("retry-after: 5"), "{refused}");
+    drop(waiting);
+    eventually("there is room again", || (answered() == "HTTP/1.1 401 Unauthorized").then_some(()));
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! One version of an adapter takes over from another: the socket stays, nothing is lost, nothing comes twice.
 
+use chela::plugins::From;
 use serde_json::{Value, json};
-use support::TestHost;
-use support::chat::Chat;
+use support::chat::{Chat, relay};
+use support::components::stamped;
+use support::{TestHost, guest, guest_bytes, path_of};
 
 const SCRIPT: &str = r#"{ rules: [], otherwise: "heard" }"#;
 
@@ -85,4 +87,103 @@ fn an_adapter_that_traps_goes_on_from_its_checkpoint_with_a_new_socket() {
     assert!(!host.told("plugin.trapped").is_empty());
     chat.message(6, "again");
     host.eventually("it works", || (chat.heard("ack").len() == 2).then_some(()));
+}
+
+/// A gateway whose configuration leaves it to commands what serves the channel `relay`.
+fn host_without_source(chat: &Chat) -> TestHost {
+    let mut own = relay(chat, json!({}));
+    own.as_object_mut().expect("an object").remove("source");
+    TestHost::scripted_with(SCRIPT, |file| file["channels"]["relay"] = own)
+}
+
+fn configure(host: &TestHost, label: Value) {
+    host.dir.edit_config(|file| file["channels"]["relay"]["config"]["label"] = label);
+}
+
+/// Who takes the next message.
+fn label(host: &TestHost, chat: &Chat) -> Value {
+    let nth = chat.heard("ack").len();
+    chat.message(nth as u64 + 1, "hello");
+    host.eventually("it is acknowledged", || chat.heard("ack").get(nth).cloned())["label"].clone()
+}
+
+#[test]
+fn what_was_loaded_by_a_command_takes_up_what_its_channel_is_configured_to_later() {
+    let chat = Chat::start();
+    let host = host_without_source(&chat);
+    let swapped = |count: usize| {
+        host.eventually("it is taken up", || (host.told("plugin.swapped").len() == count).then_some(()));
+    };
+    host.load_with("channel:relay", From::Source(path_of(&guest("relay"))), None, false).expect("loaded");
+    host.channel_is("relay", "ready");
+    assert_eq!(label(&host, &chat), "a");
+    configure(&host, json!("b"));
+    swapped(1);
+    assert_eq!(label(&host, &chat), "b");
+    // What a command says later stands, whatever else changes, until the channel is configured anew.
+    host.swap_relay(&chat, json!({ "label": "c" }), false).expect("swapped");
+    let applied = host.told("config.applied").len();
+    host.dir.edit_config(|file| file["channels"]["relay"]["routing"] = json!({ "agent": "ruda" }));
+    host.eventually("it is applied", || (host.told("config.applied").len() > applied).then_some(()));
+    assert_eq!(label(&host, &chat), "c");
+    configure(&host, json!("d"));
+    swapped(3);
+    assert_eq!((label(&host, &chat), chat.opened().len()), (json!("d"), 1), "on one socket");
+    // It is also so after the entry was away.
+    host.dir.edit_config(|file| drop(file["channels"].as_object_mut().and_then(|channels| channels.remove("relay"))));
+    let dir = host.stop();
+    let mut own = relay(&chat, json!({ "label": "e" }));
+    own.as_object_mut().expect("an object").remove("source");
+    dir.edit_config(|file| file["channels"] = json!({ "relay": own }));
+    let host = TestHost::start_in(dir).unwrap_or_else(|(error, _)| panic!("{error}"));
+    host.channel_is("relay", "ready");
+    assert_eq!(label(&host, &chat), "e", "and over a restart");
+}
+
+#[test]
+fn a_configuration_that_an_adapter_refuses_is_told_until_it_is_mended_and_what_served_serves() {
+    let chat = Chat::start();
+    let host = host_without_source(&chat);
+    let problem = |host: &TestHost| host.slot("channel:relay")["problem"].as_str().map(str::to_owned);
+    let refused = |host: &TestHost| {
+        let said = host.eventually("it is told", || problem(host));
+        assert!(said.contains("configuration"), "{said}");
+        assert_eq!(label(host, &chat), "a");
+    };
+    host.load_with("channel:relay", From::Source(path_of(&guest("relay"))), None, false).expect("loaded");
+    host.channel_is("relay", "ready");
+    configure(&host, json!(7));
+    refused(&host);
+    host.operate("disable", "channel:relay").expect("disabled");
+    host.operate("enable", "channel:relay").expect("enabled");
+    host.channel_is("relay", "ready");
+    refused(&host);
+    let host = TestHost::start_in(host.stop()).unwrap_or_else(|(error, _)| panic!("{error}"));
+    host.channel_is("relay", "ready");
+    refused(&host);
+    configure(&host, json!("a"));
+    host.eventually("it is as it was", || problem(&host).is_none().then_some(()));
+    configure(&host, json!("b"));
+    host.eventually("it is taken up", || (label(&host, &chat) == "b").then_some(()));
+}
+
+#[test]
+fn a_version_that_was_rolled_back_does_not_come_back_with_another_configuration() {
+    let chat = Chat::start();
+    let host = host_without_source(&chat);
+    let hash = || host.slot("channel:relay")["plugin"]["hash"].clone();
+    let bytes = |stamp: &str| stamped(&guest_bytes("relay"), stamp);
+    host.upload("channel:relay", "relay.wasm", bytes("one")).expect("loaded");
+    let first = hash();
+    host.upload("channel:relay", "relay.wasm", bytes("two")).expect("swapped");
+    assert_ne!(hash(), first);
+    host.operate("rollback", "channel:relay").expect("rolled back");
+    host.channel_is("relay", "ready");
+    configure(&host, json!("b"));
+    host.eventually("it is taken up", || (label(&host, &chat) == "b").then_some(()));
+    // Also when the files of `plugins/` are looked at again.
+    let other = host.dir.state.plugins().join("other.txt");
+    std::fs::write(&other, "x").and_then(|()| std::fs::remove_file(&other)).expect("written");
+    assert_eq!(label(&host, &chat), "b");
+    assert_eq!((hash(), host.slot("channel:relay")["problem"].clone()), (first, Value::Null));
 }

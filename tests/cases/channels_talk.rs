@@ -16,6 +16,11 @@ const SCRIPT: &str = r#"{ rules: [
     { when: "count the files", steps: [{ say: "there are twelve" }] },
     { agent: "ruda", when: "there are twelve", steps: [{ say: "Twelve files, they say." }] },
     { when: "be silent", steps: [{ say: "NO_REPLY" }] },
+    { agent: "ruda", when: "open the shop", steps: [
+        { call: { tool: "sessions_send", args: { agentId: "seum", message: "deploy the shop", timeoutSeconds: 0 } } }, { say: "It is on its way." }] },
+    { agent: "seum", when: "deploy the shop", steps: [
+        { call: { tool: "sessions_send", args: { agentId: "ruda", message: "the shop has no name", timeoutSeconds: 0 } } }, { say: "I wait for the name." }] },
+    { agent: "ruda", when: "the shop has no name", steps: [{ say: "I ask whoever wants it.\n[NEED_HUMAN: What is it called?]" }] },
     { when: "fail now", steps: [{ fail: { kind: "auth", message: "the key is wrong" } }] },
   ], otherwise: "heard" }"#;
 
@@ -151,6 +156,40 @@ fn a_question_is_shown_in_the_channel_of_its_session_whoever_began_its_run() {
     host.eventually("it is answered there", || host.questions().is_empty().then_some(()));
     let closed = host.eventually("what asked says so", || chat.heard("edit").first().cloned());
     assert_eq!(closed["text"], "Which port?\n\nAnswered by Mina: 8080");
+}
+
+/// What an orchestrator asks for a worker, on the way of something that was wanted in a channel, is asked in a session that has no people.
+fn asked_on_the_way(chat: &Chat, target: &str) -> (TestHost, Value) {
+    let host = TestHost::with_relay(chat, SCRIPT, json!({}));
+    chat.send(json!({ "op": "message", "id": "m1", "seq": 1, "text": "open the shop", "target": target }));
+    let asked = host.eventually("the question is there", || {
+        chat.heard("deliver").into_iter().find(|delivery| !delivery["question"].is_null())
+    });
+    assert_eq!((&asked["text"], &asked["target"]), (&json!("What is it called?"), &json!(target)), "and nothing else");
+    let question = host.asked(1)[0].clone();
+    assert_eq!(asked["question"], question["id"]);
+    let rows = host.history("ruda");
+    assert!(rows.iter().any(|row| row["content"].to_string().contains("I ask whoever wants it")), "{rows:#?}");
+    (host, question)
+}
+
+#[test]
+fn what_is_asked_on_the_way_of_something_is_asked_where_that_was_wanted() {
+    for target in ["direct:55", "channel:7"] {
+        let chat = Chat::start();
+        let (host, question) = asked_on_the_way(&chat, target);
+        // In the session of the place nothing is open, so that this is a message like any other.
+        chat.send(json!({ "op": "message", "id": "m2", "seq": 2, "text": "thanks", "target": target }));
+        host.eventually("it is heard", || chat.delivered().contains(&"heard".to_owned()).then_some(()));
+        assert_eq!(host.questions().len(), 1);
+        let answer = json!({ "op": "message", "id": "m3", "seq": 3, "text": "Shell", "target": target, "answers": "" });
+        chat.send(answer);
+        host.eventually("it is passed on", || chat.delivered().contains(&"Passed on.".to_owned()).then_some(()));
+        let closed = host.eventually("what asked says so", || chat.heard("edit").first().cloned());
+        assert_eq!(closed["text"], "What is it called?\n\nAnswered by Mina: Shell");
+        let given = host.question(question["id"].as_str().expect("an id"))["answer"].clone();
+        assert_eq!(given["text"], "Shell", "{given}");
+    }
 }
 
 #[test]

@@ -161,6 +161,7 @@ fn doctor_is_content_with_a_good_directory_serving_or_not() {
             "index good",
             "configuration good",
             "gateway good",
+            "plugins good",
             "gateway port good",
             "monitor port good",
             "hub port good",
@@ -318,6 +319,7 @@ fn a_token_that_only_the_gateway_has_is_no_fault_of_the_configuration() {
     let doctor = chela(&dir.state, &["doctor"]);
     assert_eq!(doctor.code, Some(0), "{}", doctor.stdout);
     assert!(doctor.stdout.contains("good if the gateway has what this command has not"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("the gateway could not be asked about its slots: "), "{}", doctor.stdout);
     serving.terminate();
 }
 

@@ -34,8 +34,7 @@ fn check(script: &str, said: &str, prompts: &[&str], course: &[&str]) -> TestHos
         eventually("the run of a prompt has ended", || {
             (host.prompts("eden").len() > nth && host.kept("eden")["last"]["action"] == "sent").then_some(())
         });
-        let run = format!("continuation:{}:{}", task_of(&host), nth + 1);
-        host.has_ended(&run);
+        host.has_ended(&host.prompt_runs("eden")[nth]);
     }
     host.pass(2_000);
     let heads: Vec<String> =
@@ -95,7 +94,7 @@ fn a_plan_that_changes_on_the_way_is_the_plan_that_is_told() {
     host.planned("eden");
     host.pass(500);
     eventually("the plan has changed", || (host.task(&task_of(&host))["stepsProgress"]["total"] == 4).then_some(()));
-    host.has_ended(&format!("continuation:{}:1", task_of(&host)));
+    host.has_ended(&host.prompt_runs("eden")[0]);
     host.planned("eden");
     host.pass(500);
     let prompt = eventually("the second prompt", || host.prompts("eden").into_iter().nth(1));

@@ -209,6 +209,17 @@ fn a_nonce_makes_one_message() {
 }
 
 #[test]
+fn a_nonce_is_forgotten_after_a_while() {
+    let discord = Discord::with(Setup { nonces_for: Duration::ZERO, ..Setup::default() });
+    let path = format!("/channels/{CHANNEL}/messages");
+    let body = json!({ "content": "once", "nonce": "n-1", "enforce_nonce": true });
+    let (_, _, first) = ask(&discord, "POST", &path, &bot(), &body);
+    let (_, _, second) = ask(&discord, "POST", &path, &bot(), &body);
+    assert_ne!(first["id"], second["id"]);
+    assert_eq!((discord.sent().len(), discord.counts().by_nonce["n-1"]), (2, 2));
+}
+
+#[test]
 fn limits_are_told_in_headers_before_and_by_a_refusal_after() {
     let discord = Discord::with(Setup { messages: (2, Duration::from_secs(60)), ..Setup::default() });
     let path = format!("/channels/{CHANNEL}/messages");

@@ -170,6 +170,19 @@ fn a_command_is_acknowledged_in_time_and_answered_where_it_was_given() {
 }
 
 #[test]
+fn a_reply_never_overtakes_the_acknowledgement_of_its_command() {
+    let discord = discord();
+    let host = host(&discord);
+    discord.delay_callbacks(Duration::from_millis(500));
+    let (tasks, asked) = (discord.command("tasks", &[]), discord.command("ask", &[("text", "what is new?")]));
+    for command in [tasks, asked] {
+        host.eventually("it is answered where it was given", || discord.acted(command).original);
+        assert_eq!(discord.acted(command).callback.expect("acknowledged")["type"], 5);
+    }
+    assert!(discord.sent().is_empty(), "and nowhere else: {:#?}", discord.sent());
+}
+
+#[test]
 fn a_question_is_answered_by_its_button() {
     let discord = discord();
     let host = host(&discord);

@@ -53,13 +53,29 @@ fn a_client_past_its_rate_waits_and_probes_still_answer() {
         config["limits"]["requestsBurst"] = json!(3);
     });
     let ask = || host.request("GET", "/api/health", &[], b"");
-    assert_eq!([ask().status, ask().status, ask().status], [200; 3]);
+    // As many as anybody at the address, and as many again with the token.
+    assert_eq!([(); 6].map(|()| ask().status), [200; 6]);
     let refused = ask();
     assert_eq!((refused.status, refused.headers["retry-after"].to_str().expect("text")), (429, "1"));
     assert_eq!(refused.json()["error"]["code"], "rate");
     assert_eq!(host.request("GET", "/healthz", &[], b"").status, 200);
     host.clock.advance(Duration::from_secs(1));
     assert_eq!(ask().status, 200);
+}
+
+#[test]
+fn strangers_at_an_address_take_nothing_from_who_shows_a_good_token_there() {
+    let host = TestHost::start_with(|config| {
+        config["limits"]["requestsPerSecond"] = json!(1);
+        config["limits"]["requestsBurst"] = json!(3);
+    });
+    let stranger = Client::new(host.address(Port::Gateway), None);
+    let ask = || {
+        let asked = stranger.send("GET".parse().expect("a verb"), "/api/health", &[], Vec::new());
+        host.block_on(asked).expect("an answer").status
+    };
+    assert_eq!([ask(), ask(), ask(), ask()], [401, 401, 401, 429]);
+    assert_eq!(host.request("GET", "/api/health", &[], b"").status, 200);
 }
 
 #[test]
@@ -265,6 +281,23 @@ fn a_client_that_does_not_read_is_let_go() {
 }
 
 #[test]
+fn a_connection_that_has_become_a_socket_is_counted_until_it_ends() {
+    let host = TestHost::start();
+    let sockets = || {
+        let text = String::from_utf8(host.request("GET", "/metrics", &[], b"").body.to_vec()).expect("text");
+        text.lines().find_map(|line| line.strip_prefix("chela_sockets ")?.parse::<u32>().ok())
+    };
+    assert_eq!(sockets(), Some(0));
+    let client = host.client(Port::Gateway);
+    let open = [host.block_on(client.open()), host.block_on(client.open())].map(|socket| socket.expect("connected"));
+    assert_eq!(sockets(), Some(2));
+    for socket in open {
+        host.block_on(socket.close());
+    }
+    support::eventually("they have ended", || (sockets() == Some(0)).then_some(()));
+}
+
+#[test]
 fn a_listed_page_may_ask_and_read() {
     let host = TestHost::start_with(|config| {
         config["gateway"]["allowedOrigins"] = json!(["https://page.example"]);
@@ -287,7 +320,7 @@ fn a_listed_page_may_ask_and_read() {
         (wrong.status, &wrong.headers["access-control-allow-origin"]),
         (401, &"https://page.example".parse().expect("a value"))
     );
-    let hasty = host.request("GET", "/api/health", &[page], b"");
+    let hasty = host.request("GET", "/api/health", &[page, ("Authorization", "Bearer a-token-of-somebody-else")], b"");
     assert_eq!(
         (hasty.status, &hasty.headers["access-control-expose-headers"]),
         (429, &"retry-after".parse().expect("a value"))

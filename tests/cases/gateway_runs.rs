@@ -94,6 +94,22 @@ fn agent_answers_twice_and_a_wait_for_nothing_ends_at_once() {
 }
 
 #[test]
+fn a_message_that_says_nothing_is_refused_and_runs_nothing() {
+    let host = TestHost::scripted(ECHO);
+    for (method, to) in [("chat.send", "sessionKey"), ("sessions.send", "key"), ("agent", "sessionKey")] {
+        for text in ["", " \n\t"] {
+            let key = format!("{method}-{}", text.len());
+            let params = json!({ to: "agent:eden:main", "message": text, "idempotencyKey": key });
+            let refused = host.call(method, params).expect_err("nothing was said");
+            assert!(refused["message"].as_str().expect("a message").starts_with("the message is empty"), "{refused}");
+        }
+    }
+    assert!(
+        host.call("sessions.list", json!({})).expect("answered")["sessions"].as_array().expect("a list").is_empty()
+    );
+}
+
+#[test]
 fn a_session_runs_one_message_after_the_other_and_others_do_not_wait() {
     let host = TestHost::scripted_with(SLOW, |config| config["runs"]["queue"] = json!(2));
     send(&host, "1", "slow");
@@ -142,6 +158,59 @@ fn what_runs_and_what_waits_can_be_stopped() {
     assert_eq!(host.ended("3")["status"], "ok");
     let none = talk.request("chat.abort", json!({ "sessionKey": "eden" })).expect("nothing to stop");
     assert_eq!(none["aborted"], false);
+}
+
+#[test]
+fn what_a_stop_cuts_off_is_in_the_transcript_once() {
+    let calls = r#"{ say: "again", calls: [{ tool: "todo_list", args: {} }, { tool: "todo_list", args: {} }] },"#;
+    let host = TestHost::scripted(&format!("{{ rules: [{{ steps: [{}] }}] }}", calls.repeat(50)));
+    let mut talk = host.connect();
+    for nth in 0..40 {
+        let run = format!("cut-{nth}");
+        send(&host, &run, "go");
+        running(&host, &run);
+        // Each a little later than the one before: between two rows, in the middle of one, while a step is recorded.
+        std::thread::sleep(std::time::Duration::from_micros(nth * 170));
+        talk.request("chat.abort", json!({ "sessionKey": "eden", "runId": run })).expect("stopped");
+        host.ended(&run);
+    }
+    assert!(once_each(&host) > 100);
+}
+
+#[test]
+fn a_run_that_was_interrupted_and_waits_is_stopped_with_what_it_did() {
+    let script =
+        r#"{ rules: [{ steps: [{ call: { tool: "todo_list", args: {} } }, { say: "late", delayMs: 60000 }] }] }"#;
+    let host = TestHost::scripted_with(script, |config| config["limits"]["drainTimeoutMs"] = json!(0));
+    for (agent, run) in [("seum", "first"), ("eden", "second")] {
+        host.call("chat.send", json!({ "sessionKey": agent, "message": "go", "idempotencyKey": run }))
+            .expect("accepted");
+        host.eventually("its call is answered", || (host.history(agent).len() == 3).then_some(()));
+    }
+    let dir = host.stop();
+    dir.edit_config(|config| config["runs"]["concurrency"] = json!(1));
+    let host = TestHost::start_in(dir).unwrap_or_else(|(error, _)| panic!("{error}"));
+    let stopped = host.call("chat.abort", json!({ "sessionKey": "eden", "runId": "second" })).expect("stopped");
+    assert_eq!(stopped["runIds"], json!(["second"]));
+    assert_eq!(host.ended("second")["error"], "aborted", "it had run");
+    assert_eq!(once_each(&host), 3);
+    let rows = host.history("eden");
+    assert!(rows.iter().all(|row| row["__openclaw"]["withdrawn"].is_null()), "{rows:?}");
+    let usage = host.call("sessions.describe", json!({ "key": "agent:eden:main" })).expect("answered");
+    assert!(usage["session"]["inputTokens"].as_u64().is_some_and(|tokens| tokens > 0), "{usage}");
+}
+
+/// How many rows the transcripts of Eden have, each of them once.
+fn once_each(host: &TestHost) -> usize {
+    let files = std::fs::read_dir(host.dir.state.path().join("sessions/eden")).expect("a folder").flatten();
+    let texts: Vec<String> = files.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect();
+    let rows = texts.iter().flat_map(|text| text.lines()).filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut ids: Vec<String> = rows.filter_map(|row| row["__openclaw"]["id"].as_str().map(str::to_owned)).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "no row twice");
+    all
 }
 
 #[test]

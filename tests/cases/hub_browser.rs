@@ -98,6 +98,7 @@ fn the_hub_works_in_a_browser() {
     the_board(&hub, &tab);
     conversations(&hub, &tab);
     a_chat(&hub, &tab);
+    who_works_is_counted(&hub, &tab);
     hostile_texts(&hub, &tab);
     every_view(&hub, &tab);
     let said: Vec<String> = hub.browser.problems().into_iter().filter(|said| !said.contains("status of 4")).collect();
@@ -300,6 +301,36 @@ fn conversations(hub: &Hub<'_>, tab: &Tab<'_>) {
         "the category is another",
         "document.querySelector('[data-kind=category]').innerText.includes('Legal')",
     );
+
+    // Somebody else says something else while a choice is being made: it is seen, and the choice stays for a second try.
+    tab.eval("document.querySelector('#category').value = 'infra_ops'");
+    let session = tab.eval("location.pathname.split('/')[2]");
+    let path = format!("/api/work-sessions/{}/category", session.as_str().expect("an id"));
+    let answer = hub.host.request("PATCH", &path, &[], br#"{"collabCategory": "qa_validation"}"#);
+    assert_eq!(answer.status, 200);
+    hub.until(
+        tab,
+        "the other one is heard",
+        "document.querySelector('[data-kind=category]').innerText.includes('Quality')",
+    );
+    tab.click("form:has(#category) button");
+    hub.until(
+        tab,
+        "the conflict is said",
+        "document.querySelector('form:has(#category) .said').innerText.includes('changed since you looked')",
+    );
+    hub.until(
+        tab,
+        "the form knows",
+        "document.querySelector('form:has(#category) [name=seen]').value === 'qa_validation'",
+    );
+    assert_eq!(tab.eval("document.querySelector('#category').value"), json!("infra_ops"));
+    tab.click("form:has(#category) button");
+    hub.until(
+        tab,
+        "the second try is taken",
+        "document.querySelector('[data-kind=category]').innerText.includes('Infrastructure')",
+    );
 }
 
 fn a_chat(hub: &Hub<'_>, tab: &Tab<'_>) {
@@ -330,6 +361,20 @@ fn a_chat(hub: &Hub<'_>, tab: &Tab<'_>) {
     hub.look_at(tab, "chat");
     tab.fill("#message", "");
     tab.eval("document.querySelector('#message').value = ''; document.querySelector('#message').dispatchEvent(new Event('input', { bubbles: true }))");
+}
+
+/// The figures of the overview follow those who begin and end.
+fn who_works_is_counted(hub: &Hub<'_>, tab: &Tab<'_>) {
+    tab.open(&hub.address("/"));
+    hub.live(tab);
+    hub.mark(tab);
+    let working = |count: &str| format!("document.querySelector('.figure strong').innerText === '{count}/3'");
+    hub.until(tab, "nobody works", &working("0"));
+    hub.tell("ruda", "think for long");
+    tab.until("one works", &working("1"));
+    hub.host.call("chat.abort", json!({ "sessionKey": "agent:ruda:main" })).expect("stopped");
+    hub.until(tab, "nobody works again", &working("0"));
+    hub.assert_marked(tab);
 }
 
 fn hostile_texts(hub: &Hub<'_>, tab: &Tab<'_>) {

@@ -63,6 +63,21 @@ fn a_browser_signs_in_by_token_and_stays_so_until_the_token_changes() {
 }
 
 #[test]
+fn a_form_to_sign_in_is_read_so_far_and_no_further() {
+    const BYTES_MAX: usize = 16 * 1024;
+    let host = TestHost::start();
+    let form = format!("token={}&more=", host.token);
+    let sent = |length: usize| {
+        let padding = "x".repeat(length - form.len());
+        asked(&host, "POST", "/login", &[("accept-language", "en")], &format!("{form}{padding}"))
+    };
+    assert_eq!(sent(BYTES_MAX).status, 303);
+    let refused = sent(BYTES_MAX + 1);
+    assert!(refused.status == 401 && text(&refused).contains("Wrong token"), "{}", text(&refused));
+    assert!(header(&refused, "set-cookie").is_empty(), "the right token in it counts for nothing");
+}
+
+#[test]
 fn a_link_signs_in_once() {
     let host = TestHost::start();
     let link = host.app().hub_link().expect("the hub is on");
@@ -115,6 +130,26 @@ fn the_cookie_counts_on_the_hub_alone_and_for_changes_only_from_its_own_page() {
         assert_eq!(without.err().map(|refused| refused.status), Some(403), "{path}");
         let with = host.block_on(WebSocket::connect(at, path, &[("cookie", &cookie), ("origin", &own)]));
         assert!(with.is_ok(), "{path} from the hub's own page");
+    }
+}
+
+#[test]
+fn a_socket_ends_with_the_token_that_it_was_opened_by() {
+    let host = TestHost::start();
+    let (cookie, own) = (signed_in(&host), format!("http://{}", host.address(Port::Hub)));
+    let bearer = format!("Bearer {}", host.token);
+    let opened = |header| {
+        let headers = [header, ("origin", own.as_str())];
+        host.block_on(WebSocket::connect(host.address(Port::Hub), "/live", &headers)).expect("connected")
+    };
+    let mut sockets = [opened(("cookie", cookie.as_str())), opened(("authorization", bearer.as_str()))];
+    host.dir.edit_config(|config| config["gateway"]["auth"]["token"] = json!("another-token-of-the-owner"));
+    host.eventually("another token is in force", || {
+        (asked(&host, "GET", "/", &[("cookie", &cookie)], "").status == 303).then_some(())
+    });
+    for socket in &mut sockets {
+        eventually("it is closed", || host.block_on(socket.next()).is_none().then_some(()));
+        assert_eq!(socket.closed().as_deref(), Some("signed out"));
     }
 }
 

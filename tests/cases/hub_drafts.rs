@@ -1,5 +1,7 @@
-//! What people have begun to write on the hub's pages: it stays with its row over reloads, lost connections and changes of others, is sent once,
-//! and whoever works with the keyboard stays where they are.
+//! What people have begun to write on the hub's pages: it stays with its row over reloads, lost connections, a sign-in that ended and changes of
+//! others, is sent once, and whoever works with the keyboard stays where they are.
+
+use std::time::Duration;
 
 use chela::port::Port;
 use serde_json::{Value, json};
@@ -215,4 +217,184 @@ fn the_keyboard_stays_where_it_was_after_an_action() {
         "the focus is on its row still",
         "document.activeElement.closest('[data-key]') === document.querySelector('#list li')",
     );
+}
+
+/// Who is asked two things by the work of two agents; the newest question comes first.
+const ASKING: &str = r#"{ rules: [
+    { when: "agent-to-agent turn", steps: [{ say: "REPLY_SKIP" }] },
+    { agent: "ruda", when: "the answer of a person", steps: [{ say: "passed on" }] },
+    { agent: "ruda", when: "stuck on the port", steps: [{ say: "[NEED_HUMAN: Which port?]" }] },
+    { agent: "ruda", when: "stuck on the name", steps: [{ say: "[NEED_HUMAN: Which name?]" }] },
+    { when: "goes on", steps: [{ say: "going on" }] },
+    { when: "work on the port", steps: [
+        { call: { tool: "task_start", args: { description: "port" } } },
+        { call: { tool: "sessions_send", args: { agentId: "ruda", message: "I am stuck on the port", timeoutSeconds: 0 } } }, { say: "I wait." } ] },
+    { when: "work on the name", steps: [
+        { call: { tool: "task_start", args: { description: "name" } } },
+        { call: { tool: "sessions_send", args: { agentId: "ruda", message: "I am stuck on the name", timeoutSeconds: 0 } } }, { say: "I wait." } ] },
+  ], otherwise: "You said: {{input}}" }"#;
+
+/// A gateway with two open questions, and their ids: the newer one, the older one.
+fn asking() -> (TestHost, [String; 2]) {
+    let host = TestHost::scripted_with(ASKING, |config| config["continuation"]["enabled"] = json!(false));
+    host.get("/api/stats");
+    host.ask("eden", "work on the port");
+    host.asked(1);
+    host.ask("seum", "work on the name");
+    let open = host.asked(2);
+    let id = |text: &str| {
+        let found = open.iter().find(|one| one["question"] == text).expect("an open question");
+        found["id"].as_str().expect("an id").to_owned()
+    };
+    let ids = [id("Which name?"), id("Which port?")];
+    (host, ids)
+}
+
+fn answered(host: &TestHost, id: &str) {
+    host.call("human.answer", json!({ "id": id, "answer": "that one" })).expect("answered");
+}
+
+/// Waits while the gateway's clock goes on.
+fn until(host: &TestHost, tab: &Tab<'_>, what: &str, expression: &str) {
+    tab.until_while(what, expression, || host.clock.advance(Duration::from_millis(50)));
+}
+
+/// The field that somebody types in, by its id.
+fn focused(tab: &Tab<'_>) -> Value {
+    tab.eval("document.activeElement.id")
+}
+
+#[test]
+fn who_types_keeps_the_focus_when_something_above_goes_away() {
+    if !have("chromium") {
+        return;
+    }
+    let (host, [newer, older]) = asking();
+    let browser = Browser::start();
+    let tab = signed_in(&host, &browser);
+    open(&host, &tab, "/questions");
+    let field = format!("answer-{older}");
+    assert_eq!(tab.eval("document.querySelectorAll('#list textarea')[1].id"), json!(field), "it stands below");
+    tab.fill(&format!("#{field}"), "half an ans");
+    answered(&host, &newer);
+    until(&host, &tab, "the newer one is gone", &format!("!document.querySelector('#q-{newer}')"));
+    assert_eq!(focused(&tab), json!(field));
+    assert_eq!(value(&tab, &format!("#{field}")), json!("half an ans"));
+}
+
+#[test]
+fn a_form_stays_the_same_when_the_first_row_above_it_appears() {
+    if !have("chromium") {
+        return;
+    }
+    let host = host();
+    let browser = Browser::start();
+    let tab = signed_in(&host, &browser);
+    let started = host.done("eden", "task_start", json!({ "description": "Paint the shed" }));
+    let task = started["taskId"].as_str().expect("an id");
+    open(&host, &tab, &format!("/tasks/{task}"));
+    tab.until("there are no steps", "document.querySelector('#steps .empty')");
+    tab.fill("#new-step", "half a st");
+    let step = json!({ "task_id": task, "action": "add_step", "step_content": "buy paint" });
+    host.done("eden", "task_update", step);
+    tab.until(
+        "there is one",
+        "document.querySelector('#steps .checklist li') && !document.querySelector('#steps .empty')",
+    );
+    assert_eq!((focused(&tab), value(&tab, "#new-step")), (json!("new-step"), json!("half a st")));
+    assert_eq!(
+        tab.eval("document.querySelectorAll('#new-step, main [data-gone]').length"),
+        json!(1),
+        "nothing is settled"
+    );
+}
+
+#[test]
+fn who_answers_in_the_chat_keeps_the_focus_when_another_question_is_answered() {
+    if !have("chromium") {
+        return;
+    }
+    let (host, [newer, older]) = asking();
+    let browser = Browser::start();
+    let tab = signed_in(&host, &browser);
+    open(&host, &tab, "/chat?agent=ruda");
+    let field = format!("answer-{newer}");
+    until(&host, &tab, "it is said that there are several", "document.querySelector('#stream > .notice')");
+    tab.fill(&format!("#{field}"), "half an ans");
+    answered(&host, &older);
+    until(&host, &tab, "there is one left", "!document.querySelector('#stream > .notice')");
+    assert_eq!((focused(&tab), value(&tab, &format!("#{field}"))), (json!(field), json!("half an ans")));
+}
+
+#[test]
+fn who_signs_in_again_in_another_tab_goes_on_where_they_were() {
+    if !have("chromium") {
+        return;
+    }
+    let host = host();
+    let browser = Browser::start();
+    let tab = signed_in(&host, &browser);
+    let other = tab.neighbour();
+    other.reads("en");
+    open(&host, &other, "/todos");
+    other.fill("#new-todo", "half a thing to do");
+    other.eval("window.mark = 1");
+    open(&host, &tab, "/");
+    tab.click(".out button");
+    tab.until("nobody is signed in", "location.pathname === '/login' && document.querySelector('#token')");
+    // There is news, which the other tab may not have any more.
+    host.done("eden", "todo_add", json!({ "title": "told to nobody" }));
+    let banner = "document.getElementById('banner')";
+    other.until("it is said", &format!("!{banner}.hidden && {banner}.innerText.includes('sign-in has expired')"));
+    assert_eq!(other.eval("document.getElementById('live').hidden"), json!(true));
+    tab.fill("#token", &host.token);
+    tab.key("Enter");
+    tab.until("somebody is signed in", "location.pathname === '/' && document.querySelector('#live')");
+    other.until("it goes on", &format!("{banner}.hidden && !document.getElementById('live').hidden"));
+    other.until("what is new is there", "document.querySelector('#list').innerText.includes('told to nobody')");
+    assert_eq!((value(&other, "#new-todo"), other.eval("window.mark")), (json!("half a thing to do"), json!(1)));
+}
+
+#[test]
+fn what_could_not_be_fetched_is_fetched_again() {
+    if !have("chromium") {
+        return;
+    }
+    let host = host();
+    let browser = Browser::start();
+    let tab = signed_in(&host, &browser);
+    open(&host, &tab, "/todos");
+    let add = |title: &str| {
+        host.done("eden", "todo_add", json!({ "title": title }));
+    };
+    let shown = |title: &str| {
+        let listed = format!("document.querySelector('#list').innerText.includes('{title}')");
+        tab.until(&format!("{title} is listed"), &format!("{listed} && document.getElementById('banner').hidden"));
+    };
+    add("the first");
+    shown("the first");
+    // The socket stays: only what is asked for is lost on the way.
+    tab.eval(
+        "(() => { window.way = 'lost'; window.tried = 0; const real = window.fetch; window.fetch = (url, how) => { \
+         if (window.way === 'open' || !how?.headers?.['Chela-Fragments']) return real(url, how); \
+         window.tried += 1; if (window.way === 'lost') return Promise.reject(new TypeError('lost')); \
+         return new Promise((_, no) => how.signal?.addEventListener('abort', () => no(how.signal.reason))); }; })()",
+    );
+    add("the second");
+    tab.until(
+        "it is said that it could not be fetched",
+        "window.tried > 0 && !document.getElementById('banner').hidden",
+    );
+    tab.eval("window.way = 'open'");
+    shown("the second");
+
+    // One that is never answered is given up, and holds up nothing for ever.
+    tab.eval(
+        "(() => { const real = AbortSignal.timeout.bind(AbortSignal); AbortSignal.timeout = () => real(200); \
+         window.way = 'silent'; window.tried = 0; })()",
+    );
+    add("the third");
+    tab.until("it is asked for", "window.tried > 0");
+    tab.eval("window.way = 'open'");
+    shown("the third");
 }

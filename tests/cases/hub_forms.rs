@@ -1,4 +1,7 @@
-//! Forms of the hub in a browser: what is half written stays in its place, a dialog takes a second try, and what was done is seen.
+//! Forms of the hub in a browser: what is half written stays in its place, a dialog takes a second try, what was done is seen, and keys send
+//! what a button would.
+
+use std::time::Duration;
 
 use chela::port::Port;
 use serde_json::json;
@@ -28,6 +31,8 @@ fn what_is_written_stays_in_its_place_and_is_sent_on_the_second_try() {
     drafts_stay_in_their_places(&host, &tab);
     whoever_types_on_while_it_is_sent_keeps_that(&host, &tab);
     a_dialog_takes_a_second_try(&host, &tab);
+    what_is_sent_from_a_page_of_older_messages_is_seen(&host, &tab);
+    keys_send_by_the_button_behind_the_field(&host, &tab);
 }
 
 fn drafts_stay_in_their_places(host: &TestHost, tab: &Tab<'_>) {
@@ -75,4 +80,37 @@ fn a_dialog_takes_a_second_try(host: &TestHost, tab: &Tab<'_>) {
     assert_eq!(tab.eval("document.querySelector('#announce').innerText"), json!("Done"), "and heard");
     assert_eq!(host.task(&task)["status"], "cancelled");
     tab.until("it goes by itself", "document.querySelector('#told').hidden");
+}
+
+fn what_is_sent_from_a_page_of_older_messages_is_seen(host: &TestHost, tab: &Tab<'_>) {
+    open(host, tab, "/chat?agent=seum&before=1");
+    tab.fill("#message", "said from far back");
+    tab.key("Enter");
+    tab.until_while(
+        "it is seen",
+        "location.search === '?agent=seum' && document.querySelector('#stream')?.innerText.includes('said from far back')",
+        || host.clock.advance(Duration::from_millis(50)),
+    );
+}
+
+/// A form with two places to write in: what is tried by keys is not saved, and what is saved by them says what it is.
+fn keys_send_by_the_button_behind_the_field(host: &TestHost, tab: &Tab<'_>) {
+    let swapped = || host.told("plugin.swapped").len();
+    assert!(host.slot("classifier")["plugin"].is_object(), "it serves");
+    let before = swapped();
+    let rules = r#"{ "rules": [{ "category": "infra_ops", "weight": 10, "keywords": ["submarine"] }] }"#;
+    open(host, tab, "/plugins/classifier");
+    tab.fill("#rules-text", rules);
+    tab.fill("#rules-try", "we need a submarine");
+    tab.control_enter();
+    tab.until_while(
+        "they are tried",
+        "location.search.includes('tried=') && document.querySelector('#tried')?.innerText.includes('Infrastructure')",
+        || host.clock.advance(Duration::from_millis(50)),
+    );
+    assert!(!host.dir.state.rules().exists(), "and not saved");
+    open(host, tab, "/plugins/classifier");
+    tab.fill("#config-text", rules);
+    tab.control_enter();
+    host.eventually("it is in use", || (swapped() > before).then_some(()));
 }

@@ -1,5 +1,7 @@
 //! What the hub's views tell, as pages without a browser: refusals in the reader's language, who approved, the newest turns, whole texts,
-//! threads of foreign logs, what has no category, what keeps an agent from going on, and several questions at once.
+//! threads of foreign logs, what has no category and who says which, what keeps an agent from going on, and several questions at once.
+
+use std::time::Duration;
 
 use chela::port::Port;
 use serde_json::{Value, json};
@@ -228,4 +230,77 @@ fn a_message_while_several_questions_are_open_is_answered_with_their_list() {
     );
     let page = person.sees("/chat?agent=ruda");
     assert!(page.contains("열린 질문이 여럿") && page.contains("/questions?first=") && page.contains("#q-"), "{page}");
+}
+
+#[test]
+fn a_category_is_changed_as_it_was_seen_and_everybody_hears_of_it() {
+    let now = 1_700_000_000_000;
+    let said = json!({ "workSessionId": "ws_1", "fromAgent": "ruda", "toAgent": "eden", "message": "qqq zzz", "eventRole": "conversation.main" });
+    let dir = with_log(&[event("a2a.send", now - 60_000, said)]);
+    let host = TestHost::start_in(dir).unwrap_or_else(|(error, _)| panic!("{error}"));
+    let person = Person::of(&host, "en");
+    host.eventually("the log is read", || (host.get("/api/work-sessions/ws_1").0 == 200).then_some(()));
+    let seen = || {
+        let page = person.sees("/conversations/ws_1");
+        let field = page.split("name=\"seen\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+        field.expect("how it stands").to_owned()
+    };
+    let change = |category: &str, seen: &str| {
+        person.sends("/conversations/ws_1/category", &format!("category={category}&seen={seen}"))
+    };
+    let headers = [("cookie", person.cookie.as_str()), ("origin", person.own.as_str())];
+    let mut socket = host.block_on(WebSocket::connect(host.address(Port::Hub), "/live", &headers)).expect("connected");
+    let mut heard = || {
+        eventually("it is told of", || {
+            let next = async { tokio::time::timeout(Duration::from_secs(20), socket.next()).await };
+            let told = host.block_on(next).expect("there is news").expect("a message");
+            let topics = told["stale"].as_array().cloned().unwrap_or_default();
+            ["sessions", "session:ws_1"].iter().all(|topic| topics.contains(&json!(topic))).then_some(())
+        });
+    };
+
+    // A classifier may tell once of what it found; people are heard each time.
+    let before = seen();
+    for category in ["legal_compliance", "infra_ops", "qa_validation"] {
+        let (status, told) = change(category, &seen());
+        assert_eq!(status, 200, "{told}");
+        heard();
+    }
+    let shown = || host.get("/api/work-sessions/ws_1").1["collabCategory"].clone();
+    let (status, told) = change("biz_strategy", &before);
+    assert!(status == 409 && told["error"]["message"].to_string().contains("changed since you looked"), "{told}");
+    assert_eq!(shown(), "qa_validation", "nothing is overwritten");
+    let (status, told) = change("", "qa_validation");
+    assert!(status == 200 && seen() == before, "taken back: {told}");
+}
+
+#[test]
+fn what_the_door_refuses_is_said_on_a_page_to_those_who_read_pages() {
+    let host = TestHost::start_with(|config| {
+        config["deployment"]["name"] = json!("The Harbour");
+        config["limits"]["requestsPerSecond"] = json!(1);
+        config["limits"]["requestsBurst"] = json!(5);
+    });
+    let korean = [("accept", "text/html"), ("accept-language", "ko")];
+    let check = |more: (&str, &str), status: u16, said: &str| {
+        let answer = asked(&host, "GET", "/login", &[korean[0], korean[1], more], "");
+        let page = text(&answer);
+        assert!(answer.status == status && page.contains("<html lang=\"ko\"") && page.contains(said), "{page}");
+        assert!(header(&answer, "content-security-policy").contains("default-src 'none'"), "{more:?}");
+        page
+    };
+    let strange = check(("host", "evil.example"), 421, "이 이름으로는 열 수 없습니다");
+    assert!(!strange.contains("The Harbour"), "a stranger's page learns nothing of the deployment: {strange}");
+    check(("origin", "http://evil.example"), 403, "이 주소의 페이지에서는");
+    // Programs read it as ever, the page's script in the reader's language.
+    let program = asked(&host, "GET", "/login", &[("host", "evil.example")], "");
+    assert_eq!(program.json()["error"]["code"], "host");
+    let script = [("host", "evil.example"), ("chela-script", "1"), korean[1]];
+    let script = asked(&host, "GET", "/login", &script, "");
+    assert_eq!((script.status, &script.json()["error"]["message"]), (421, &json!("이 이름으로는 열 수 없습니다.")));
+
+    let until_refused = || (0..10).map(|_| asked(&host, "GET", "/login", &korean, "")).find(|one| one.status != 200);
+    let late = until_refused().expect("there is a rate");
+    assert_eq!((late.status, header(&late, "retry-after").as_str()), (429, "1"));
+    assert!(text(&late).contains("요청이 너무 많습니다"), "{}", text(&late));
 }

@@ -19,8 +19,18 @@ impl Terminal {
     fn start(dir: &TestDir, arguments: &str, locale: &str) -> Self {
         let binary = chela_command(&dir.state).get_program().to_str().expect("UTF-8").to_owned();
         let shown = dir.scratch().join("screen");
-        let mut command = Command::new("script");
-        command.args(["--quiet", "--return", "--flush", "--command", &format!("'{binary}' {arguments}"), "/dev/null"]);
+        // Whoever runs the tests may ignore Ctrl-C; who sits at this terminal does not.
+        let mut command = Command::new("env");
+        command.args([
+            "--default-signal=INT",
+            "script",
+            "--quiet",
+            "--return",
+            "--flush",
+            "--command",
+            &format!("'{binary}' {arguments}"),
+            "/dev/null",
+        ]);
         command.env("CHELA_STATE_DIR", dir.state.path()).env("LC_ALL", locale).env("SHELL", "/bin/sh");
         command.stdin(Stdio::piped()).stdout(File::create(&shown).expect("a file")).stderr(Stdio::null());
         let mut child = command.spawn().expect("`script` of util-linux runs");

@@ -213,7 +213,7 @@ fn categories(conversation) {
     if text == "loop" { loop { text += ""; } }
     if text == "recurse" { return again(1); }
     if text == "grow" { let all = "x"; loop { all += all; } }
-    if text == "heap" { let all = []; let one = "x"; one.pad(1000000, "y"); loop { all.push(one + all.len); } }
+    if text == "heap" { let all = []; let one = "x"; one.pad(100000, "y"); loop { all.push(one + all.len); } }
     if text == "hoard" { return hoard(1); }
     category("infra_ops")
 }

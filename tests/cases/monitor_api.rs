@@ -1,8 +1,8 @@
 //! The monitor's paths over HTTP: pages, filters, search, overrides, refusals, and the document that describes them.
 
 use serde_json::{Value, json};
-use support::TestHost;
 use support::events::{event, old_system_with_jobs, with_log};
+use support::{TestDir, TestHost, chela};
 
 const NOW: u64 = 1_700_000_000_000;
 const MINUTE: u64 = 60_000;
@@ -285,6 +285,17 @@ fn reads_are_open_to_this_machine_on_the_monitor_s_port_alone_and_only_where_the
         assert_eq!(ask(Port::Monitor, "PATCH", "/api/work-sessions/x/category"), 401);
         assert_eq!(ask(Port::Monitor, "GET", "/metrics"), 401);
     }
+}
+
+#[test]
+fn the_document_is_printed_without_a_gateway_as_one_answers_it() {
+    let dir = TestDir::empty();
+    let printed = chela(&dir.state, &["openapi"]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert_eq!(chela(&dir.state, &["openapi", "--json"]).json(), printed.json());
+    assert_eq!(dir.files(), Vec::<String>::new(), "and makes nothing");
+    let (_, answered) = TestHost::start().get("/api/openapi.json");
+    assert_eq!(printed.json(), answered);
 }
 
 #[test]

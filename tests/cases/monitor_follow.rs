@@ -196,6 +196,32 @@ fn followers_are_told_that_the_gateway_stops() {
 }
 
 #[test]
+fn who_follows_without_a_token_is_let_go_when_reads_are_open_no_longer() {
+    let host = TestHost::start_with(|config| config["monitor"]["openReads"] = json!(true));
+    host.get("/api/stats");
+    let without = || host.block_on(WebSocket::connect(host.address(Port::Monitor), "/ws", &[]));
+    let mut stranger = without().unwrap_or_else(|refused| panic!("refused: {refused:?}"));
+    let mut known = host.block_on(follow(&host, ""));
+    emit(&host, 1);
+    host.block_on(next_of(&mut stranger, "task.updated"));
+    host.dir.edit_config(|config| config["monitor"]["openReads"] = json!(false));
+    host.call("config.reload", json!({})).expect("read");
+    host.block_on(async {
+        let ending = async { while stranger.next().await.is_some() {} };
+        tokio::time::timeout(Duration::from_secs(10), ending).await.expect("it is let go");
+    });
+    assert!(stranger.closed().is_some_and(|reason| reason.contains("connect anew")), "{:?}", stranger.closed());
+    assert_eq!(without().err().map(|refused| refused.status), Some(401));
+    emit(&host, 2);
+    let told = host.block_on(async {
+        // It has not read the first one yet.
+        next_of(&mut known, "task.updated").await;
+        next_of(&mut known, "task.updated").await
+    });
+    assert_eq!(told["data"]["data"]["n"], 2, "who has a token goes on");
+}
+
+#[test]
 fn what_is_no_place_or_no_token_is_refused() {
     let host = TestHost::start();
     let refused = |path: &str, headers: &[(&str, &str)]| {

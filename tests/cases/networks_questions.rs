@@ -100,6 +100,32 @@ fn a_question_of_slack_is_answered_by_its_button_and_closed_for_the_api() {
     host.eventually("the agent goes on", || slack.sent().iter().any(|sent| sent.text == "so it is").then_some(()));
 }
 
+#[test]
+fn a_question_in_a_thread_of_slack_is_found_by_the_commands_of_its_channel() {
+    let (_telegram, slack, host) = both();
+    slack.say(slack::Said::to_bot("ask me"));
+    let asks = || slack.sent().into_iter().find(|sent| has_buttons(&sent.body));
+    let message = host.eventually("the question is there", asks);
+    assert!(message.thread.is_some(), "an answer opens a thread: {message:#?}");
+    let id = host.asked(1)[0]["id"].as_str().expect("an id").to_owned();
+    host.eventually("it is known to be there", || (host.channel("slack")["delivered"] == 1).then_some(()));
+    let list = slack.command("/questions", "");
+    let listed =
+        host.eventually("the questions are shown", || Some(slack.replies(&list)).filter(|replies| !replies.is_empty()));
+    assert!(listed[0]["text"].as_str().is_some_and(|said| said.contains(&id)), "{listed:?}");
+    slack.command("/answer", "the answer of a person");
+    let given = answer_of(&host, &id);
+    assert!(given["text"].as_str().is_some_and(|said| said.contains("the answer of a person")), "{given}");
+    host.eventually("who asked goes on in the thread", || {
+        let goes_on = |sent: &slack::Sent| sent.text == "so it is" && sent.thread == message.thread;
+        slack.sent().iter().any(goes_on).then_some(())
+    });
+    host.eventually("its buttons are gone", || {
+        let shown = slack.sent().into_iter().find(|sent| sent.time == message.time)?;
+        (!has_buttons(&shown.body)).then_some(())
+    });
+}
+
 /// One question that both networks show: two runs for one task ask at the same moment. None where one of them was so late that the task had
 /// begun to wait, and its question is one of its own.
 fn on_both() -> Option<(Telegram, Slack, TestHost, telegram::Sent, slack::Sent)> {

@@ -1,5 +1,7 @@
 //! A release as `cargo xtask dist` makes it: everything an operator needs is in it and works, and its package comes and goes without a trace.
 
+mod systemd;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -140,6 +140,14 @@ fn secrets_come_from_credentials_that_systemd_hands_over() {
     assert_eq!(status["pid"], serving.pid());
     let without = support::chela(&dir.state, &["status", "--json"]);
     assert_eq!((without.code, &without.json()["serving"]), (Some(0), &json!(true)), "{without:?}");
+    let archive = dir.scratch().join("backup.tar");
+    let backup = |command: &mut Command| command.arg("backup").arg(&archive).output().expect("the binary runs");
+    let without = backup(&mut chela_command(&dir.state));
+    let said = String::from_utf8_lossy(&without.stderr);
+    let way = "as root with CREDENTIALS_DIRECTORY=/run/credentials/";
+    assert!(without.status.code() == Some(78) && said.contains(way), "{without:?}");
+    let with = backup(chela_command(&dir.state).env("CREDENTIALS_DIRECTORY", &credentials));
+    assert!(with.status.success() && archive.is_file(), "that is the way: {with:?}");
     let ended = serving.terminate();
     assert!(!ended.stderr.contains(TOKEN) && !ended.stdout.contains(TOKEN));
     let refused = support::chela(&dir.state, &["serve"]);

@@ -122,6 +122,24 @@ fn a_question_is_answered_by_its_form_and_commands_where_they_were_given() {
 }
 
 #[test]
+fn a_question_that_answers_a_command_loses_its_button_once_it_is_over() {
+    let slack = Slack::start();
+    let host = host(&slack);
+    let asked = slack.command("/ask", "ask me");
+    let has_button = |sent: &Sent| sent.body["blocks"].to_string().contains("button");
+    let question = host.eventually("the question is there", || slack.sent().into_iter().find(has_button));
+    assert!(slack.replies(&asked).is_empty(), "an address gives it no name: {:?}", slack.replies(&asked));
+    let id = host.asked(1)[0]["id"].as_str().expect("an id").to_owned();
+    host.call("human.answer", json!({ "id": id, "answer": "the answer of a person" })).expect("taken");
+    let shown = host.eventually("its button is gone", || {
+        slack.sent().into_iter().find(|sent| sent.time == question.time && !has_button(sent))
+    });
+    assert!(shown.text.contains("Answered by"), "{}", shown.text);
+    let sent = answered(&host, &slack, 2);
+    assert_eq!(sent[1].text, "so it is");
+}
+
+#[test]
 fn wrong_tokens_need_a_person_and_a_switch_that_is_off_is_told() {
     for (secret, whose) in [("slack-bot-token", "the bot's token"), ("slack-app-token", "the app's token")] {
         let slack = Slack::start();

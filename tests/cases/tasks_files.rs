@@ -71,6 +71,82 @@ fn an_editor_that_opened_an_old_version_does_not_revert_what_came_after() {
 }
 
 #[test]
+fn who_takes_back_an_own_edit_has_taken_it_back() {
+    let host = TestHost::start();
+    let id = host.begin("eden", &["a", "b"]);
+    let before = host.dir.task_text("eden", &id);
+    let ticked = before.replace("- [ ] (s2) b", "- [x] (s2) b");
+    let second = |status: &str| (host.task(&id)["steps"][1]["status"] == status).then_some(());
+    host.dir.save_task("eden", &id, &ticked);
+    eventually("the tick is seen", || second("done"));
+    host.dir.save_task("eden", &id, &before);
+    eventually("it is taken back", || second("pending"));
+    assert_eq!(host.dir.task_text("eden", &id), before);
+    let kept = copies(&host.dir);
+    assert_eq!(kept.len(), 1, "it may have been another's: {kept:?}");
+    assert_eq!(fs::read_to_string(host.dir.state.path().join(&kept[0])).expect("there"), ticked);
+}
+
+#[test]
+fn a_save_of_a_task_that_is_over_brings_nothing_back() {
+    let host = TestHost::start();
+    let id = host.begin("eden", &["a"]);
+    let opened = host.dir.task_text("eden", &id);
+    host.clock.advance(Duration::from_secs(1));
+    complete(&host);
+    host.done("eden", "task_complete", json!({ "summary": "done" }));
+    let next = host.begin("eden", &["b"]);
+    host.dir.save_task_by_rename("eden", &id, &opened);
+    let copy = eventually("it is kept aside", || copies(&host.dir).pop());
+    assert_eq!(fs::read_to_string(host.dir.state.path().join(copy)).expect("there"), opened);
+    let (_, tasks) = host.get("/api/agents/eden/tasks");
+    let open: Vec<&Value> = tasks["tasks"].as_array().expect("a list").iter().map(|task| &task["id"]).collect();
+    assert_eq!(open, [&json!(next)]);
+}
+
+#[test]
+fn a_task_whose_file_was_taken_away_comes_back_with_it() {
+    let host = TestHost::start();
+    let id = host.begin("eden", &["a"]);
+    let text = host.dir.task_text("eden", &id);
+    let is = |status: &str| (host.task(&id)["status"] == status).then_some(());
+    host.clock.advance(Duration::from_secs(1));
+    fs::rename(host.dir.task_file("eden", &id), host.dir.state.path().join("elsewhere")).expect("taken away");
+    eventually("it is cancelled", || is("cancelled"));
+    fs::rename(host.dir.state.path().join("elsewhere"), host.dir.task_file("eden", &id)).expect("put back");
+    eventually("it goes on", || is("in_progress"));
+    assert_eq!(host.dir.task_text("eden", &id), text);
+    assert_eq!(copies(&host.dir), Vec::<String>::new());
+}
+
+#[test]
+fn a_step_that_an_editor_shows_without_its_number_is_not_a_new_one() {
+    let host = TestHost::start();
+    let id = host.begin("eden", &["a"]);
+    let saved = host.dir.task_text("eden", &id).replace("- [>] (s1) a\n", "- [>] (s1) a\n- [ ] new\n");
+    for more in ["", "\n", "\n\n"] {
+        host.dir.save_task("eden", &id, &format!("{saved}{more}"));
+        eventually("it is named", || host.dir.task_text("eden", &id).contains("- [ ] (s2) new").then_some(()));
+    }
+    assert_eq!(host.task(&id)["steps"].as_array().map(Vec::len), Some(2), "{}", host.dir.task_text("eden", &id));
+}
+
+#[test]
+fn a_list_that_a_person_wrote_is_numbered_once() {
+    let host = TestHost::start();
+    let text = "# Task: task_by_hand\n\n## Metadata\n\n- **Status:** in_progress\n\n## Description\n\nBy hand\n\n## Steps\n\n- [>] a\n  a note\n- [ ] b\n";
+    host.dir.save_task("eden", "task_by_hand", text);
+    eventually("it is seen", || (host.get("/api/tasks/task_by_hand").0 == 200).then_some(()));
+    complete(&host);
+    let written = host.dir.task_text("eden", "task_by_hand");
+    assert!(written.contains("- [x] (s1) a\n  a note\n- [>] (s2) b\n"), "{written}");
+    host.dir.save_task("eden", "task_by_hand", &text.replace("By hand", "By both"));
+    eventually("the edit is seen", || (host.task("task_by_hand")["description"] == "By both").then_some(()));
+    let steps = host.task("task_by_hand")["steps"].clone();
+    assert_eq!(steps.as_array().map(Vec::len), Some(2), "{steps}");
+}
+
+#[test]
 fn what_cannot_be_merged_is_kept_beside_the_task_and_told() {
     let host = TestHost::start();
     let id = host.begin("eden", &["a"]);

@@ -148,15 +148,74 @@ fn a_certificate_that_is_renewed_by_others_is_taken_up_by_itself() {
     secured(&dir);
     let host = TestHost::start_in(dir).unwrap_or_else(|(error, _)| panic!("{error}"));
     let second = certify(host.dir.scratch(), "own");
-    let pinned = Pinned::to(&second);
+    shown_later(&host, &second, || {});
+    let events = host.events();
+    let applied = events.iter().find(|event| event["type"] == "config.applied").expect("it is told");
+    assert_eq!(applied["data"]["changed"], json!(["tls"]));
+}
+
+/// Lets the time pass after which files of certificates are looked at, until this one is shown.
+fn shown_later(host: &TestHost, certificate: &str, mut meanwhile: impl FnMut()) {
+    let pinned = Pinned::to(certificate);
     eventually("the new one is shown", || {
+        meanwhile();
         host.clock.advance(Duration::from_secs(31));
         let client = host.client(Port::Gateway).over(pinned.clone());
         host.block_on(client.get("/healthz")).ok()
     });
+}
+
+/// What is wrong with the configuration in the file, as paths and messages.
+fn problems(host: &TestHost) -> Vec<(String, String)> {
+    let problems = host.app().settings().standing().problems;
+    problems.into_iter().map(|problem| (problem.path, problem.message)).collect()
+}
+
+#[test]
+fn a_certificate_is_renewed_while_the_configuration_in_the_file_is_bad_and_a_bad_one_is_told_beside_it() {
+    if !have("openssl") {
+        return;
+    }
+    let dir = TestDir::with_config(|_| {});
+    secured(&dir);
+    let host = TestHost::start_in(dir).unwrap_or_else(|(error, _)| panic!("{error}"));
+    host.dir.edit_config(|config| config["lisen"] = json!(1));
+    let paths = || -> Vec<String> { problems(&host).into_iter().map(|(path, _)| path).collect() };
+    host.eventually("it is refused", || (paths() == ["lisen"]).then_some(()));
+    let second = certify(host.dir.scratch(), "own");
+    shown_later(&host, &second, || {});
+    assert_eq!(paths(), ["lisen"], "the rest of the file is as bad as before");
     let events = host.events();
     let applied = events.iter().find(|event| event["type"] == "config.applied").expect("it is told");
     assert_eq!(applied["data"]["changed"], json!(["tls"]));
+
+    fs::write(host.dir.scratch().join("own.pem"), "nothing").expect("written");
+    eventually("that is told too", || {
+        host.clock.advance(Duration::from_secs(31));
+        (paths() == ["lisen", "tls.certificate"]).then_some(())
+    });
+    let client = over(host.client(Port::Gateway), &second);
+    assert!(host.block_on(client.get("/healthz")).is_ok(), "the one before stays in force");
+}
+
+#[test]
+fn a_key_that_is_closed_to_others_afterwards_is_taken_up_although_nothing_of_it_is_written() {
+    if !have("openssl") {
+        return;
+    }
+    let dir = TestDir::with_config(|_| {});
+    secured(&dir);
+    let host = TestHost::start_in(dir).unwrap_or_else(|(error, _)| panic!("{error}"));
+    let key = host.dir.scratch().join("own.key");
+    let set = |mode| fs::set_permissions(&key, fs::Permissions::from_mode(mode)).expect("ours");
+    let second = certify(host.dir.scratch(), "own");
+    set(0o644);
+    eventually("it is refused", || {
+        host.clock.advance(Duration::from_secs(31));
+        problems(&host).iter().any(|(_, said)| said.contains("chmod 600")).then_some(())
+    });
+    shown_later(&host, &second, || set(0o600));
+    assert!(problems(&host).is_empty(), "{:?}", problems(&host));
 }
 
 #[test]

@@ -108,7 +108,11 @@ fn of_many_who_come_at_once_with_one_key_one_acts() {
 
 #[test]
 fn answers_are_kept_for_as_long_as_results_of_runs() {
-    let host = TestHost::start_with(|config| config["runs"]["keepDays"] = json!(1));
+    let host = TestHost::start_with(|config| {
+        config["runs"]["keepDays"] = json!(1);
+        // Else a task that nobody works on for a day is given up.
+        config["continuation"]["enabled"] = json!(false);
+    });
     let call = keyed("eden", "task_start", "k", &json!({ "description": "again" }));
     let first = details(&host, &call);
     host.clock.advance(Duration::from_secs(2 * 86_400));

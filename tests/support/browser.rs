@@ -69,8 +69,12 @@ impl Browser {
 
     /// A tab that shares nothing with others.
     pub fn tab(&self) -> Tab<'_> {
-        let context = self.command(None, "Target.createBrowserContext", json!({}))["browserContextId"].clone();
-        let made = json!({ "url": "about:blank", "browserContextId": context, "width": 1280, "height": 900 });
+        self.tab_of(self.command(None, "Target.createBrowserContext", json!({}))["browserContextId"].clone())
+    }
+
+    fn tab_of(&self, context: Value) -> Tab<'_> {
+        // In a window of its own: a size is given to no other.
+        let made = json!({ "url": "about:blank", "browserContextId": context, "newWindow": true, "width": 1280, "height": 900 });
         let target = self.command(None, "Target.createTarget", made)["targetId"].clone();
         let attached = self.command(None, "Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
         let session = attached["sessionId"].as_str().expect("a session").to_owned();
@@ -79,7 +83,7 @@ impl Browser {
         }
         // Each is the one that somebody looks at, however many there are.
         self.command(Some(&session), "Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
-        Tab { browser: self, session }
+        Tab { browser: self, context, session }
     }
 
     /// What scripts threw and what was not loaded, since it was last asked for.
@@ -154,7 +158,16 @@ fn within<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 pub struct Tab<'a> {
     browser: &'a Browser,
+    /// Whose cookies it has.
+    context: Value,
     session: String,
+}
+
+impl<'a> Tab<'a> {
+    /// Another tab of the same person: who signs in or out in one of them does so in both.
+    pub fn neighbour(&self) -> Tab<'a> {
+        self.browser.tab_of(self.context.clone())
+    }
 }
 
 impl Tab<'_> {
@@ -262,6 +275,15 @@ impl Tab<'_> {
                 continue;
             }
             let pressed = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text });
+            self.command("Input.dispatchKeyEvent", pressed);
+        }
+    }
+
+    /// Enter with the control key, which sends what is written where the focus is.
+    pub fn control_enter(&self) {
+        for kind in ["rawKeyDown", "keyUp"] {
+            let pressed =
+                json!({ "type": kind, "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "modifiers": 2 });
             self.command("Input.dispatchKeyEvent", pressed);
         }
     }

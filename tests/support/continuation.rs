@@ -89,6 +89,15 @@ impl TestHost {
         self.dir.prompts(agent)
     }
 
+    /// The runs of these prompts.
+    pub fn prompt_runs(&self, agent: &str) -> Vec<String> {
+        let run = |row: &Value| {
+            let key = row["idempotencyKey"].as_str()?;
+            key.strip_suffix(":user").filter(|run| run.starts_with("continuation:")).map(str::to_owned)
+        };
+        self.dir.transcript_so_far(agent).iter().filter_map(run).collect()
+    }
+
     /// Waits, with the clock standing still, until nothing of an agent runs, waits or is on its way, and what was due has been done.
     fn let_be(&self, agent: &str) -> Value {
         let mut calm = 0;

@@ -22,6 +22,14 @@ impl RawHttp {
         self
     }
 
+    /// Whether the other side has said something, or closed.
+    pub fn is_answered(&self) -> bool {
+        self.0.set_nonblocking(true).expect("a socket");
+        let peeked = self.0.peek(&mut [0]);
+        self.0.set_nonblocking(false).expect("a socket");
+        peeked.is_ok() || peeked.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset)
+    }
+
     /// Everything until the other side closes; fails if it does not.
     pub fn read_to_end(&mut self) -> String {
         let mut bytes = Vec::new();

@@ -70,6 +70,10 @@ pub(super) async fn converse(stream: TcpStream, shared: Arc<Shared>) -> io::Resu
             gateway::connection(stream.into_inner(), &path, shared).await;
             return Ok(());
         }
+        let late = shared.state().faults.late;
+        if !late.is_zero() && asked.path.ends_with("/callback") {
+            tokio::time::sleep(late).await;
+        }
         let (answer, loses) = {
             let mut state = shared.state();
             state.asked.push(asked.clone());

@@ -59,6 +59,8 @@ pub struct Setup {
     pub global_a_second: u32,
     /// Messages of a channel in a window.
     pub messages: (u32, Duration),
+    /// How long a message is known by its nonce. Discord says only that it is a few minutes.
+    pub nonces_for: Duration,
     /// Further channels of the server, from [`CROWD`] on.
     pub crowd: u64,
 }
@@ -71,6 +73,7 @@ impl Default for Setup {
             identify_every: Duration::from_secs(5),
             global_a_second: 50,
             messages: (5, Duration::from_secs(5)),
+            nonces_for: Duration::from_secs(5 * 60),
             crowd: 0,
         }
     }
@@ -366,6 +369,11 @@ impl Discord {
     /// Every answer of the REST interface takes this long.
     pub fn delay(&self, by: Duration) {
         self.shared.state().faults.delay = by;
+    }
+
+    /// Acknowledgements of interactions are on their way this long before they are taken; all else overtakes them.
+    pub fn delay_callbacks(&self, by: Duration) {
+        self.shared.state().faults.late = by;
     }
 }
 

@@ -196,14 +196,15 @@ fn create(setup: &Setup, state: &mut State, channel: u64, body: &Value) -> Answe
     let nonce = body["nonce"].as_str().map(str::to_owned);
     if let Some(nonce) = &nonce {
         *state.counts.by_nonce.entry(nonce.clone()).or_default() += 1;
-        let before = state.nonces.get(nonce).copied().filter(|_| body["enforce_nonce"] == true);
+        let before = state.nonces.get(nonce).filter(|_| body["enforce_nonce"] == true);
+        let before = before.filter(|(_, at)| at.elapsed() < setup.nonces_for).map(|(id, _)| *id);
         if let Some(sent) = before.and_then(|id| state.sent.iter().find(|sent| sent.id == id)) {
             return Answer::new(200, sent.as_message());
         }
     }
     let id = state.next_id();
     if let Some(nonce) = nonce {
-        state.nonces.insert(nonce, id);
+        state.nonces.insert(nonce, (id, std::time::Instant::now()));
     }
     let text = body["content"].as_str().unwrap_or_default().to_owned();
     let sent = Sent { id, channel, text, body: body.clone(), edits: 0, deleted: false, at: std::time::Instant::now() };

@@ -89,6 +89,8 @@ pub(super) struct Faults {
     pub(super) failing: (usize, u16),
     pub(super) losing: usize,
     pub(super) delay: Duration,
+    /// How late acknowledgements of interactions are.
+    pub(super) late: Duration,
     pub(super) cutting: bool,
     pub(super) echoing: bool,
     pub(super) splitting: bool,
@@ -121,7 +123,8 @@ pub(super) struct State {
     pub(super) last_link: u64,
     pub(super) identified: Option<Instant>,
     pub(super) sent: Vec<Sent>,
-    pub(super) nonces: HashMap<String, u64>,
+    /// Messages by their nonces, and when each was made.
+    pub(super) nonces: HashMap<String, (u64, Instant)>,
     /// Messages of people, and their channel.
     pub(super) people: HashMap<u64, String>,
     /// When each of them was written.
