@@ -178,7 +178,7 @@ impl App {
         let journal = opened.start()?;
         let journal_health = journal.health();
         let results = results::Handle::new(journal.clone(), clock.clone(), results_found);
-        let audit = Audit::open(&dir, first.config.audit.keep_days, clock.now())?;
+        let audit = Audit::open(&dir, first.config.audit.keep_days, &clock)?;
         // The last thing that may fail before anything runs.
         let facts = data(json!({ "version": env!("CARGO_PKG_VERSION"), "addresses": addresses }));
         bus.emit_durable(Event::system(Kind::GatewayStarted, clock.now(), facts)).await?;

@@ -153,7 +153,8 @@ impl Shared {
         let draining = (*self.phase.borrow() != Phase::Ready).then_some("draining");
         let event_log = self.bus.is_failing().then_some("event-log");
         let journal = self.journal.failure().map(|_| "journal");
-        draining.into_iter().chain(event_log).chain(journal).collect()
+        let audit_log = self.audit.is_failing().then_some("audit-log");
+        draining.into_iter().chain(event_log).chain(journal).chain(audit_log).collect()
     }
 }
 

@@ -102,7 +102,8 @@ fn serve_as_nobody(dir: &TestDir) -> Binary {
     if rustix::process::geteuid().is_root() {
         fs::set_permissions(dir.scratch(), fs::Permissions::from_mode(0o755)).expect("ours");
         let (program, copy) = (PathBuf::from(command.get_program()), dir.scratch().join("chela"));
-        fs::copy(program, &copy).expect("copied");
+        // By another process: a child of some other test could hold the copy open for writing, and then it cannot be run.
+        assert!(Command::new("cp").arg(program).arg(&copy).status().expect("cp runs").success());
         below(dir.state.path()).iter().for_each(|path| chown(path, Some(NOBODY), Some(NOBODY)).expect("given away"));
         command = Command::new(copy);
         command.env("CHELA_STATE_DIR", dir.state.path()).uid(NOBODY).gid(NOBODY);
@@ -191,10 +192,11 @@ fn a_start_on_a_file_system_that_is_read_only_names_it() {
     assert!(ended.stderr.contains(&dir.state.path().display().to_string()), "{}", ended.stderr);
 }
 
-/// Has no flush of this file come to anything from now on, until the process ends.
-fn no_flush(pid: u32, file: &Path) -> std::process::Child {
+/// Has every call of this kind fail so on this file from now on, until the process or what is given back ends.
+fn failing(pid: u32, file: &Path, call: &str, error: &str) -> std::process::Child {
+    let (traced, injected) = (format!("trace={call}"), format!("inject={call}:error={error}"));
     let mut failing = Command::new("strace");
-    failing.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"]);
+    failing.args(["-f", "-qq", "-o", "/dev/null", "-e", &traced, "-e", &injected]);
     failing.arg("-P").arg(file.canonicalize().expect("a file")).args(["-p", &pid.to_string()]);
     let failing = failing.spawn().expect("strace runs");
     eventually("every thread is watched", || {
@@ -227,7 +229,8 @@ fn a_journal_that_cannot_be_flushed_ends_the_gateway_which_goes_on_from_what_is_
     runtime.block_on(socket.request("tools.invoke", backlog("before"))).expect("the disk is well");
     // Holds the end up, so that there is time to look.
     let under_way = RawHttp::begin(serving.address(), &dir.token(), 100);
-    let mut failing = no_flush(serving.pid(), &dir.state.journal().join("state.00000001.ndjson"));
+    let journal = dir.state.journal().join("state.00000001.ndjson");
+    let mut failing = failing(serving.pid(), &journal, "fdatasync", "EIO");
     let told = match runtime.block_on(socket.request("tools.invoke", backlog("while-failing"))) {
         Ok(answer) => answer.to_string(),
         Err(error) => error.to_string(),
@@ -251,6 +254,39 @@ fn a_journal_that_cannot_be_flushed_ends_the_gateway_which_goes_on_from_what_is_
     assert_eq!(serving.terminate().code, Some(0));
 }
 
+#[test]
+fn a_disk_that_takes_no_line_of_a_change_makes_the_gateway_unready_until_it_does() {
+    if !have("strace") {
+        return;
+    }
+    let dir = TestDir::with_config(|_| {});
+    let serving = Binary::serve(&dir);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let client = serving.client(&dir.token());
+    let reload = || runtime.block_on(client.call("config.reload", json!({})));
+    let ready = || {
+        let answer = runtime.block_on(client.get("/readyz")).expect("answered");
+        (answer.status, answer.json()["failing"].clone())
+    };
+    reload().expect("the disk is well");
+    let mut failing = failing(serving.pid(), &dir.state.audit_log(), "write", "EROFS");
+    for _ in 0..2 {
+        reload().expect_err("nothing is changed without its line");
+    }
+    assert_eq!(ready(), (503, json!(["audit-log"])));
+    let strace = rustix::process::Pid::from_child(&failing);
+    rustix::process::kill_process(strace, rustix::process::Signal::TERM).expect("ours");
+    failing.wait().expect("it ends");
+    eventually("it is ready by itself", || (ready() == (200, json!([]))).then_some(()));
+    reload().expect("the disk is well again");
+    let audit = fs::read_to_string(dir.state.audit_log()).expect("an audit log");
+    let lines: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 5, "{audit}");
+    assert_eq!((&lines[2]["refused"], &lines[2]["outcomes"]), (&json!(2), &json!(0)), "{audit}");
+    assert!(lines[2]["missingSince"].as_u64() <= lines[2]["ts"].as_u64(), "{audit}");
+    assert_eq!(serving.terminate().code, Some(0));
+}
+
 const SCRIPT: &str = r#"{ rules: [
     { when: "build it", steps: [
         { call: { tool: "task_start", args: { description: "OAuth" } } }, { say: "begun" } ] },
@@ -262,6 +298,8 @@ fn a_clock_that_is_set_by_a_day_ends_no_wait_and_gives_no_task_up() {
     let host = TestHost::driven(SCRIPT, |_| {});
     host.say("eden", "build it");
     let task = eventually("the task is there", || host.active("eden"));
+    // The news of the run's end may be on its way: only then is it known what comes next.
+    host.planned("eden");
     for (nth, set) in [DAY, -2 * DAY, DAY].into_iter().enumerate() {
         let planned = |host: &TestHost| {
             eventually("it is looked at again", || {
@@ -280,9 +318,10 @@ fn a_clock_that_is_set_by_a_day_ends_no_wait_and_gives_no_task_up() {
     let course = host.course();
     assert!(!course.iter().any(|kind| kind.starts_with("zombie.") || kind == "task.abandoned"), "{course:?}");
     assert_eq!(host.standing(&task).0, "in_progress");
-    let told = host.events();
-    let seqs = host.get("/api/events?limit=500").1["events"].as_array().map(Vec::len);
-    assert_eq!(seqs, Some(told.len()), "all of them are shown");
+    eventually("all events are shown", || {
+        let shown = host.get("/api/events?limit=500").1["events"].as_array().map(Vec::len);
+        (shown == Some(host.events().len())).then_some(())
+    });
     // Nor does a restart at the new time hold anything up.
     host.clock.set_by(-DAY);
     let at = host.clock.now().0;

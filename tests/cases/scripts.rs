@@ -12,7 +12,7 @@ run = json.load(open(state + "/run/gateway.json"))
 token = json.load(open(state + "/chela.json"))["gateway"]["auth"]["token"]
 body = json.dumps({"type": "req", "id": "1", "method": "agents.list"}).encode()
 request = urllib.request.Request("http://" + run["gateway"] + "/rpc", body, {"Authorization": "Bearer " + token})
-answer = json.load(urllib.request.urlopen(request, timeout=10))
+answer = json.load(urllib.request.urlopen(request, timeout=120))
 print(answer["id"], answer["ok"], ",".join(agent["id"] for agent in answer["payload"]["agents"]))
 "#;
 

@@ -200,7 +200,9 @@ fn a_directory_that_cannot_be_written_is_named() {
     fs::set_permissions(dir.state.path(), fs::Permissions::from_mode(0o555)).expect("ours");
     // The binary itself may lie where only root can go.
     let copy = dir.scratch().join("chela");
-    fs::copy(chela_command(&dir.state).get_program(), &copy).expect("copied");
+    // By another process: a child of some other test could hold the copy open for writing, and then it cannot be run.
+    let copied = std::process::Command::new("cp").arg(chela_command(&dir.state).get_program()).arg(&copy).status();
+    assert!(copied.expect("cp runs").success());
     let output = std::process::Command::new(&copy)
         .args(["serve", "--state-dir"])
         .arg(dir.state.path())

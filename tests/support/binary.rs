@@ -122,11 +122,11 @@ impl Binary {
     }
 
     pub fn stdout(&self) -> String {
-        fs::read_to_string(&self.stdout).expect("readable")
+        said(&self.stdout)
     }
 
     pub fn stderr(&self) -> String {
-        fs::read_to_string(&self.stderr).expect("readable")
+        said(&self.stderr)
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -156,6 +156,11 @@ impl Binary {
             eventually("the gateway has ended", || self.child.try_wait().expect("a child of ours"));
         Finished { code: status.code(), stdout: self.stdout(), stderr: self.stderr() }
     }
+}
+
+/// What a process has said so far; the last character may be half there.
+fn said(file: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(file).expect("readable")).into_owned()
 }
 
 impl Drop for Binary {

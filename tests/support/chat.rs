@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -259,12 +260,13 @@ impl crate::TestHost {
     }
 
     fn eventually_or<T>(&self, _what: &str, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-        for _ in 0..2_000 {
-            self.clock.advance(std::time::Duration::from_millis(20));
+        let until = Instant::now() + crate::PATIENCE;
+        while Instant::now() < until {
+            self.advance_in_step(Duration::from_millis(20));
             if let Some(found) = look() {
                 return Some(found);
             }
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         }
         None
     }

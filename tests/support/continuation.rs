@@ -106,7 +106,7 @@ impl TestHost {
             let occupied = self.app().sessions().occupied().keys().any(|id| id.as_ref() == agent);
             let past = kept["next"]["at"].as_u64().is_some_and(|at| at <= self.clock.now().0);
             // A jump of minutes is made only after a while of calm: news of an end may be on their way.
-            let wanted = if kept["next"]["layer"] == "polling" { 20 } else { 1 };
+            let wanted = if kept["next"]["layer"] == "polling" { 30 } else { 3 };
             calm = if occupied || past || kept["busy"] == true { 0 } else { calm + 1 };
             (calm >= wanted).then_some(kept)
         })

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::dir::assert_no_stray_files;
-use crate::{TestDir, binary, eventually};
+use crate::{PATIENCE, TestDir, binary, eventually};
 
 pub struct TestHost {
     pub dir: TestDir,
@@ -123,9 +123,15 @@ impl TestHost {
     /// Moves the clock until `look` finds what it waits for: settling and retries wait on the clock.
     pub fn eventually<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         eventually(what, || {
-            self.clock.advance(Duration::from_millis(50));
+            self.advance_in_step(Duration::from_millis(50));
             look()
         })
+    }
+
+    /// Moves the clock no faster than the gateway gets the processor: else requests under way would run out of time on a busy machine.
+    pub(crate) fn advance_in_step(&self, by: Duration) {
+        self.block_on(self.spawn(std::future::ready(()))).expect("the gateway's threads go on");
+        self.clock.advance(by);
     }
 
     /// Stops the gateway and asserts that nothing of it is left; dropping it does the same.
@@ -136,8 +142,8 @@ impl TestHost {
 
     fn end(&mut self) {
         let (Some(app), Some(runtime)) = (self.app.take(), self.runtime.take()) else { return };
-        let stopped = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(30), app.stop()).await });
-        stopped.expect("a stop within thirty seconds").expect("a clean stop");
+        let stopped = runtime.block_on(async { tokio::time::timeout(PATIENCE, app.stop()).await });
+        stopped.expect("a stop that comes to an end").expect("a clean stop");
         eventually("every task has ended", || (runtime.metrics().num_alive_tasks() == 0).then_some(()));
         drop(runtime);
         assert_no_stray_files(&self.dir.state);

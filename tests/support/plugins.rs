@@ -45,7 +45,8 @@ pub fn path_of(path: &Path) -> String {
 impl TestHost {
     /// A new gateway whose classifier is a guest with this configuration.
     pub fn with_classifier(name: &str, config: Value) -> Self {
-        let binding = json!({ "source": path_of(&guest(name)), "config": config });
+        // A call waits twenty times this for an instance and for the processor: on a busy machine a second is not much.
+        let binding = json!({ "source": path_of(&guest(name)), "config": config, "limits": { "cpuMs": 500 } });
         let host = Self::start_with(|file| file["plugins"]["classifier"] = binding);
         host.block_on(host.plugins().loaded());
         host

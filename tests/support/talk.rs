@@ -25,21 +25,26 @@ impl TestDir {
 
     /// The same while a gateway writes them: the last line of each may be half there.
     pub fn transcript_so_far(&self, agent: &str) -> Vec<Value> {
-        let whole = |text: String| text.rfind('\n').map_or_else(String::new, |end| text[..=end].to_owned());
-        rows(&self.transcripts(agent).into_iter().map(whole).collect::<String>())
+        let ended = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let whole = |mut bytes: Vec<u8>| {
+            bytes.truncate(ended(&bytes));
+            bytes
+        };
+        rows(&self.transcripts(agent).into_iter().flat_map(whole).collect::<Vec<u8>>())
     }
 
-    fn transcripts(&self, agent: &str) -> Vec<String> {
+    fn transcripts(&self, agent: &str) -> Vec<Vec<u8>> {
         let folder = self.state.sessions().join(agent);
         let mut files: Vec<_> =
             fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
         files.retain(|path| path.is_file());
         files.sort();
-        files.iter().map(|path| fs::read_to_string(path).expect("readable")).collect()
+        files.iter().map(|path| fs::read(path).expect("readable")).collect()
     }
 }
 
-fn rows(text: &str) -> Vec<Value> {
+fn rows(bytes: &[u8]) -> Vec<Value> {
+    let text = str::from_utf8(bytes).expect("UTF-8");
     text.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect()
 }
 

@@ -1,6 +1,7 @@
 //! A line for every change that a client asked for, written before the change is made.
-//! Keeps true: no change without its line; a line is on the disk a second later; a month is closed when the next
-//! begins, or when it has grown large, and goes when it is older than it is kept or when there are many.
+//! Keeps true: no change without its line; a line is on the disk a second later; while the disk takes none the gateway is
+//! not ready, and a line says afterwards how long that was; a month is closed when the next begins, or when it has grown
+//! large, and goes when it is older than it is kept or when there are many.
 //! Never: writes parameters, which may hold secrets, but for those that name what is changed.
 
 mod of;
@@ -9,7 +10,7 @@ use std::io::{BufRead, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use chela_storage::AppendLog;
@@ -18,7 +19,7 @@ use uuid::Uuid;
 
 use super::frame::{ErrorCode, ErrorShape};
 use super::{Context, Error};
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 use crate::id;
 use crate::layout::StateDir;
 
@@ -30,10 +31,10 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Closed logs that are kept, however young.
 const CLOSED_MAX: usize = 16;
-/// Between two flushes: a person's change is not made to wait for a disk.
+/// Between two flushes: a person's change is not made to wait for a disk. So often a disk that took no line is asked again, too.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-pub struct Audit(Mutex<Log>);
+pub struct Audit(Arc<Mutex<Log>>);
 
 struct Log {
     dir: StateDir,
@@ -44,6 +45,20 @@ struct Log {
     /// The month of its lines; none while it has none.
     month: Option<String>,
     keep_days: u32,
+    /// Since when the disk takes no line, and what was lost by that.
+    gap: Option<Gap>,
+}
+
+/// The first line after some that could not be written.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Gap {
+    ts: Timestamp,
+    missing_since: Timestamp,
+    /// Changes that were not made for want of their line.
+    refused: u64,
+    /// Changes that were made, and of which nothing says how they ended.
+    outcomes: u64,
 }
 
 #[derive(Serialize)]
@@ -68,17 +83,17 @@ struct Done {
 
 impl Audit {
     /// Opens the log of `dir`; what is older than `keep_days` goes.
-    pub fn open(dir: &StateDir, keep_days: u32, now: Timestamp) -> Result<Self, Error> {
+    pub fn open(dir: &StateDir, keep_days: u32, clock: &Clock) -> Result<Self, Error> {
         let file = open(dir)?;
         let (written, writes) = sync_channel(1);
-        let path = dir.audit_log();
+        let (path, month) = (dir.audit_log(), month_of_file(dir));
+        let log = Log { dir: dir.clone(), file, file_bytes_max: FILE_BYTES_MAX, written, month, keep_days, gap: None };
+        log.forget(clock.now());
+        let log = Arc::new(Mutex::new(log));
+        let (at, own, clock) = (path.clone(), Arc::downgrade(&log), clock.clone());
         let flusher = std::thread::Builder::new().name("chela-audit".into());
-        let at = path.clone();
-        flusher.spawn(move || flush(&at, &writes)).map_err(|cause| Error::Audit { path, cause })?;
-        let (dir, month, file_bytes_max) = (dir.clone(), month_of_file(dir), FILE_BYTES_MAX);
-        let log = Log { dir, file, file_bytes_max, written, month, keep_days };
-        log.forget(now);
-        Ok(Self(Mutex::new(log)))
+        flusher.spawn(move || flush(&at, &writes, &own, &clock)).map_err(|cause| Error::Audit { path, cause })?;
+        Ok(Self(log))
     }
 
     pub(super) fn entry(context: &Context, who: &str, from: SocketAddr, method: &str, of: Of) -> Asked {
@@ -88,8 +103,10 @@ impl Audit {
 
     /// Writes that a change was asked for; the change may go on only when this returns `Ok`.
     pub(super) fn asked(&self, entry: Asked) -> Result<Uuid, ErrorShape> {
-        self.write(&entry, entry.ts).map_err(|error| {
+        let mut log = lock(&self.0);
+        log.write(&entry, entry.ts).map_err(|error| {
             tracing::error!(%error, "the audit log took no line");
+            log.missed(entry.ts).refused += 1;
             ErrorShape::unavailable("the audit log cannot be written, so nothing is changed; check the disk")
         })?;
         Ok(entry.id)
@@ -97,35 +114,71 @@ impl Audit {
 
     pub(super) fn done(&self, id: Uuid, ts: Timestamp, outcome: Result<(), &ErrorShape>) {
         let line = Done { id, ts, ok: outcome.is_ok(), error: outcome.err().map(|error| error.code) };
-        if let Err(error) = self.write(&line, ts) {
+        let mut log = lock(&self.0);
+        if let Err(error) = log.write(&line, ts) {
             tracing::error!(%error, "the audit log took no line");
+            log.missed(ts).outcomes += 1;
         }
     }
 
-    fn write(&self, line: &impl Serialize, at: Timestamp) -> std::io::Result<()> {
-        let bytes = serde_json::to_vec(line)?;
-        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        log.turn_to(at);
-        log.file.append(&bytes)?;
-        // Full: it is to be flushed already.
-        let _ = log.written.try_send(());
-        Ok(())
+    /// The disk takes no line, so nothing can be changed.
+    pub(super) fn is_failing(&self) -> bool {
+        lock(&self.0).gap.is_some()
     }
 }
 
-/// Flushes the log after lines were written, as long as somebody writes.
-fn flush(path: &Path, writes: &Receiver<()>) {
+fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Flushes the log after lines were written, as long as somebody writes; while the disk takes none, asks it again.
+fn flush(path: &Path, writes: &Receiver<()>, log: &Weak<Mutex<Log>>, clock: &Clock) {
     while writes.recv().is_ok() {
         // By a handle of its own: nobody who writes waits for the disk.
         let flushed = std::fs::File::open(path).and_then(|file| file.sync_data());
         if let Err(error) = flushed {
             tracing::error!(%error, "the audit log was not flushed");
         }
-        std::thread::sleep(FLUSH_EVERY);
+        loop {
+            std::thread::sleep(FLUSH_EVERY);
+            if log.upgrade().is_none_or(|log| lock(&log).go_on(clock.now()).is_ok()) {
+                break;
+            }
+        }
     }
 }
 
 impl Log {
+    fn write(&mut self, line: &impl Serialize, at: Timestamp) -> std::io::Result<()> {
+        self.go_on(at)?;
+        self.append(line, at)
+    }
+
+    fn append(&mut self, line: &impl Serialize, at: Timestamp) -> std::io::Result<()> {
+        let bytes = serde_json::to_vec(line)?;
+        self.turn_to(at);
+        self.file.append(&bytes)?;
+        // Full: it is to be flushed already.
+        let _ = self.written.try_send(());
+        Ok(())
+    }
+
+    /// What the disk does not take from now on.
+    fn missed(&mut self, at: Timestamp) -> &mut Gap {
+        // Whoever flushes asks the disk again.
+        let _ = self.written.try_send(());
+        self.gap.get_or_insert(Gap { ts: at, missing_since: at, refused: 0, outcomes: 0 })
+    }
+
+    /// Says what is missing, where something is and the disk takes lines again.
+    fn go_on(&mut self, now: Timestamp) -> std::io::Result<()> {
+        let Some(gap) = self.gap else { return Ok(()) };
+        self.append(&Gap { ts: now, ..gap }, now)?;
+        self.gap = None;
+        tracing::info!(refused = gap.refused, "the audit log takes lines again");
+        Ok(())
+    }
+
     /// Closes the month that is over, or a log that is large. What cannot be closed grows on.
     fn turn_to(&mut self, now: Timestamp) {
         let month = month_of(now);
@@ -211,8 +264,8 @@ mod tests {
         let dir = StateDir::new(temp.path());
         std::fs::create_dir(dir.logs()).expect("made");
         let (at, id) = (Timestamp(1_700_000_000_000), Uuid::nil());
-        let audit = Audit::open(&dir, 365, at).expect("opened");
-        audit.0.lock().expect("no panic").file_bytes_max = 200;
+        let audit = Audit::open(&dir, 365, &Clock::manual(at)).expect("opened");
+        lock(&audit.0).file_bytes_max = 200;
         for _ in 0..200 {
             audit.done(id, at, Ok(()));
         }

@@ -16,6 +16,10 @@ use super::Shared;
 const PUSHES_MAX: usize = 20_000;
 /// What is not acknowledged within this comes again.
 const AGAIN: Duration = Duration::from_secs(3);
+/// How often that is looked for.
+const LOOK: Duration = Duration::from_millis(500);
+/// What comes again at once.
+const AGAIN_MAX: usize = 20;
 
 /// What a socket is told by the rest of the server.
 pub(super) enum Push {
@@ -51,9 +55,7 @@ pub(super) async fn connection(mut socket: WebSocketStream<TcpStream>, path: &st
     let waiting: Vec<Value> = {
         let mut state = shared.state();
         state.links.insert(link, sender);
-        let waiting: Vec<Value> = state.envelopes.values().cloned().collect();
-        state.counts.repeated += waiting.len();
-        waiting
+        state.send_again(Duration::ZERO, usize::MAX)
     };
     let alive = talk(&mut socket, waiting, &mut pushes, shared).await;
     shared.state().links.remove(&link);
@@ -74,8 +76,7 @@ async fn talk(
             return false;
         }
     }
-    let mut again = tokio::time::interval(AGAIN);
-    again.tick().await;
+    let mut again = tokio::time::interval(LOOK);
     loop {
         tokio::select! {
             biased;
@@ -97,12 +98,7 @@ async fn talk(
                 Some(Err(_)) | None => return false,
             },
             _ = again.tick() => {
-                let frames: Vec<Value> = {
-                    let mut state = shared.state();
-                    let frames: Vec<Value> = state.envelopes.values().take(20).cloned().collect();
-                    state.counts.repeated += frames.len();
-                    frames
-                };
+                let frames = shared.state().send_again(AGAIN, AGAIN_MAX);
                 for frame in frames {
                     if socket.send(Message::text(frame.to_string())).await.is_err() {
                         return false;

@@ -16,7 +16,7 @@ pub struct Counts {
     /// Sockets that greeted.
     pub sockets: usize,
     pub acknowledged: usize,
-    /// Acknowledgements of what was acknowledged already or never sent.
+    /// Acknowledgements of what was acknowledged already, as often as it was sent, or was never sent.
     pub wrongly_acknowledged: usize,
     /// Envelopes that came again.
     pub repeated: usize,
@@ -48,12 +48,21 @@ pub(super) struct Faults {
     pub(super) delay: Duration,
 }
 
+/// An envelope that is not acknowledged yet.
+pub(super) struct Envelope {
+    frame: Value,
+    /// When it was sent last.
+    sent: Option<Instant>,
+}
+
 #[derive(Default)]
 pub(super) struct State {
     last_time: u64,
     last_envelope: u64,
     /// Not acknowledged yet, by their numbers.
-    pub(super) envelopes: BTreeMap<u64, Value>,
+    pub(super) envelopes: BTreeMap<u64, Envelope>,
+    /// How often each was sent and not acknowledged since: whoever gets one twice acknowledges it twice.
+    owed: HashMap<u64, usize>,
     pub(super) links: HashMap<u64, mpsc::Sender<Push>>,
     pub(super) last_link: u64,
     /// Tickets that were given and not used.
@@ -124,29 +133,47 @@ impl State {
         }
         let frame =
             json!({ "type": kind, "envelope_id": id, "accepts_response_payload": takes_answer, "payload": payload });
-        self.envelopes.insert(number, frame.clone());
+        self.envelopes.insert(number, Envelope { frame, sent: None });
         // One socket of several has it.
         let Some(link) = self.links.keys().max().copied() else { return };
         let times = if self.faults.doubled > 0 { 2 } else { 1 };
         self.faults.doubled = self.faults.doubled.saturating_sub(1);
-        self.counts.repeated += times - 1;
         for _ in 0..times {
-            if let Some(link) = self.links.get(&link) {
-                let _ = link.try_send(Push::Frame(frame.clone()));
+            if let (Some(frame), Some(link)) = (self.sent_now(number), self.links.get(&link)) {
+                let _ = link.try_send(Push::Frame(frame));
             }
         }
+    }
+
+    /// Notes that an envelope is sent at this moment; gives what is sent.
+    fn sent_now(&mut self, number: u64) -> Option<Value> {
+        let envelope = self.envelopes.get_mut(&number)?;
+        self.counts.repeated += usize::from(envelope.sent.replace(Instant::now()).is_some());
+        *self.owed.entry(number).or_default() += 1;
+        Some(envelope.frame.clone())
+    }
+
+    /// Envelopes that are to be sent now, at most so many: those that nobody has acknowledged in the time since they were sent last.
+    pub(super) fn send_again(&mut self, after: Duration, most: usize) -> Vec<Value> {
+        let is_due = |envelope: &Envelope| envelope.sent.is_none_or(|at| at.elapsed() >= after);
+        let due = self.envelopes.iter().filter(|(_, envelope)| is_due(envelope)).map(|(number, _)| *number);
+        let due: Vec<u64> = due.take(most).collect();
+        due.into_iter().filter_map(|number| self.sent_now(number)).collect()
     }
 
     /// An envelope is acknowledged.
     pub(super) fn acknowledge(&mut self, frame: &Value) {
         let id = frame["envelope_id"].as_str().unwrap_or_default();
         let number = id.strip_prefix("env-").and_then(|number| number.parse::<u64>().ok());
-        let Some(envelope) = number.and_then(|number| self.envelopes.remove(&number)) else {
+        let owed = number.and_then(|number| self.owed.get_mut(&number)).filter(|owed| **owed > 0);
+        let Some(owed) = owed else {
             self.counts.wrongly_acknowledged += 1;
             return;
         };
+        *owed -= 1;
+        let Some(envelope) = number.and_then(|number| self.envelopes.remove(&number)) else { return };
         self.counts.acknowledged += 1;
-        if !frame["payload"].is_null() && envelope["accepts_response_payload"] == true {
+        if !frame["payload"].is_null() && envelope.frame["accepts_response_payload"] == true {
             let trigger = self.commands.get(id).cloned().unwrap_or_default();
             self.replies.entry(trigger).or_default().push(frame["payload"].clone());
         }
