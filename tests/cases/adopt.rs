@@ -1,19 +1,17 @@
 //! `chela serve --adopt`: a directory of the old system is taken over whole or left as it is, and what was not understood is named.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 use support::events::{copy_all, fixture};
-use support::{Binary, Finished, TestDir, chela, chela_command};
+use support::{Binary, Finished, TestDir, chela, chela_command, eventually};
 
 const ANYWHERE: [&str; 7] = ["--adopt", "--gateway", "0", "--monitor", "0", "--hub", "0"];
 
-/// A port of this machine where nobody listens.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
-}
+/// A port where nobody listens: none of those that are given to whoever asks for any.
+const NOBODYS_PORT: u16 = 1;
 
 /// A directory of the old system with this configuration alone.
 fn old(text: &str) -> TestDir {
@@ -52,8 +50,7 @@ fn refused(dir: &TestDir, code: i32, expected: &[&str]) {
 
 #[test]
 fn a_directory_is_taken_over_and_its_old_configuration_left_as_it_was() {
-    let port = free_port();
-    let dir = fixture_on(port);
+    let dir = fixture_on(NOBODYS_PORT);
     let before = fs::read(dir.state.old_config()).expect("readable");
     let mut serving = Binary::spawn(&dir, &ANYWHERE);
     serving.wait_until_ready();
@@ -62,7 +59,7 @@ fn a_directory_is_taken_over_and_its_old_configuration_left_as_it_was() {
     let text = fs::read_to_string(dir.state.config()).expect("written");
     assert!(text.starts_with("// Made by `chela serve --adopt` from openclaw.json"), "{text}");
     assert_eq!(dir.token(), "dummy-gateway-token");
-    assert_eq!(chela(&dir.state, &["config", "get", "gateway.listen"]).stdout, format!("127.0.0.1:{port}\n"));
+    assert_eq!(chela(&dir.state, &["config", "get", "gateway.listen"]).stdout, format!("127.0.0.1:{NOBODYS_PORT}\n"));
     assert_eq!(chela(&dir.state, &["config", "get", "agents.model"]).stdout, "anthropic/claude-sonnet-4\n");
     let agents = chela(&dir.state, &["agents", "--json"]).json();
     let agents: Vec<Value> = agents["agents"]
@@ -104,7 +101,7 @@ fn a_directory_is_taken_over_and_its_old_configuration_left_as_it_was() {
 
 #[test]
 fn programs_read_what_was_not_taken_over_in_one_document() {
-    let dir = old(&format!("{{ gateway: {{ port: {}, auth: {{ token: 'short' }} }}, cron: {{}} }}", free_port()));
+    let dir = old(&format!("{{ gateway: {{ port: {NOBODYS_PORT}, auth: {{ token: 'short' }} }}, cron: {{}} }}"));
     let mut arguments = ANYWHERE.to_vec();
     arguments.push("--json");
     let mut serving = Binary::spawn(&dir, &arguments);
@@ -135,6 +132,8 @@ fn nothing_is_taken_over_while_the_old_gateway_answers() {
     let dir = old(&format!("{{ gateway: {{ port: {port}, auth: {{ token: '0123456789abcdef' }} }} }}"));
     refused(&dir, 75, &[&format!("somebody answers at 127.0.0.1:{port}"), "stop it first"]);
     drop(listener);
+    // A process that is being started meanwhile may hold what we hold for a moment.
+    eventually("nobody answers any more", || TcpStream::connect(("127.0.0.1", port)).is_err().then_some(()));
     let mut serving = Binary::spawn(&dir, &ANYWHERE);
     serving.wait_until_ready();
     assert_eq!(serving.terminate().code, Some(0));
@@ -191,7 +190,7 @@ fn a_configuration_that_cannot_be_used_is_refused_with_its_place_and_nothing_is_
 #[test]
 fn a_token_of_the_environment_stays_there() {
     let auth = "{ token: { source: 'env', provider: 'default', id: 'CHELA_TEST_OLD_TOKEN' } }";
-    let dir = old(&format!("{{ gateway: {{ port: {}, auth: {auth} }} }}", free_port()));
+    let dir = old(&format!("{{ gateway: {{ port: {NOBODYS_PORT}, auth: {auth} }} }}"));
     refused(&dir, 78, &["the environment variable CHELA_TEST_OLD_TOKEN is not set"]);
     let mut command = chela_command(&dir.state);
     command.arg("serve").args(ANYWHERE).env("CHELA_TEST_OLD_TOKEN", "a-token-of-the-environment");

@@ -34,12 +34,14 @@ fn a_backup_of_a_busy_gateway_is_a_directory_that_serves_and_has_what_was_acknow
     let during = std::thread::scope(|scope| {
         let busy = scope.spawn(|| {
             let mut count = 0;
-            while !stop.load(Ordering::Relaxed) {
+            loop {
                 let sent = chela(&dir.state, &["send", "seum", "work", "--key", &format!("during-{count}")]);
                 assert_eq!(sent.code, Some(0), "nothing is refused meanwhile: {sent:?}");
                 count += 1;
+                if stop.load(Ordering::Relaxed) {
+                    return count;
+                }
             }
-            count
         });
         let taken = chela(&dir.state, &["backup", &text(&archive), "--json"]);
         stop.store(true, Ordering::Relaxed);

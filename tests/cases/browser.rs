@@ -1,7 +1,7 @@
 //! A real browser on a page of another site: it can neither read the gateway nor change it.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn a_page_of_another_site_gets_nothing_from_the_gateway() {
         .stderr(Stdio::null())
         .spawn()
         .expect("chromium runs");
-    let report = reports.recv_timeout(Duration::from_secs(60));
+    let report = reports.recv_timeout(Duration::from_secs(120));
     browser.kill().expect("a child of ours");
     browser.wait().expect("it ends");
     assert_eq!(report.expect("a report"), "read: TypeError; post: opaque; token: TypeError; socket: refused");
@@ -59,21 +59,27 @@ fn serve_page(page: String) -> (SocketAddr, mpsc::Receiver<String>) {
     let (report, reports) = mpsc::channel();
     std::thread::spawn(move || {
         for stream in listener.incoming().take(20) {
-            let Ok(mut stream) = stream else { return };
-            let mut head = [0u8; 8192];
-            let read = stream.read(&mut head).unwrap_or_default();
-            let head = String::from_utf8_lossy(&head[..read]).into_owned();
-            if let Some((_, rest)) = head.split_once("GET /report?") {
-                let said = rest.split(' ').next().unwrap_or_default().replace("%20", " ");
-                // The test may have given up already.
-                let _ = report.send(said);
-            }
-            let _ = write!(
-                stream,
-                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}",
-                page.len()
-            );
+            let Ok(stream) = stream else { return };
+            let (page, report) = (page.clone(), report.clone());
+            // A browser opens some ahead, and says nothing on them for a while.
+            std::thread::spawn(move || answer(stream, &page, &report));
         }
     });
     (address, reports)
+}
+
+fn answer(mut stream: TcpStream, page: &str, report: &mpsc::Sender<String>) {
+    let mut head = [0u8; 8192];
+    let read = stream.read(&mut head).unwrap_or_default();
+    let head = String::from_utf8_lossy(&head[..read]).into_owned();
+    if let Some((_, rest)) = head.split_once("GET /report?") {
+        let said = rest.split(' ').next().unwrap_or_default().replace("%20", " ");
+        // The test may have given up already.
+        let _ = report.send(said);
+    }
+    let _ = write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}",
+        page.len()
+    );
 }

@@ -329,6 +329,10 @@ fn whatever_the_doctor_finds_it_says_what_to_do() {
     fs::create_dir_all(dir.state.plugins()).expect("made");
     write(dir.state.plugins().join("bad.wasm"), "none");
     let serving = Binary::serve(&dir);
+    eventually("it has looked at it", || {
+        let listed = chela(&dir.state, &["plugin", "list", "--json"]).json();
+        (listed["slots"][0]["state"] == "failed").then_some(())
+    });
     found(&dir, "a component that is none", "plugins");
     serving.terminate();
 }

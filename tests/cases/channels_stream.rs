@@ -12,7 +12,7 @@ fn options(dir: &TestDir, swaps: u32, kills: u32) -> Options {
 #[test]
 fn swaps_of_the_adapter_keep_the_socket_and_every_message() {
     let dir = TestDir::empty();
-    let report = run(&options(&dir, 12, 0), |said| eprintln!("{said}")).expect("swaps");
+    let report = run(&options(&dir, 15, 0), |said| eprintln!("{said}")).expect("swaps");
     assert!(report.is_clean(), "{report:#?}");
     assert!(report.messages >= 50, "enough was said: {report:#?}");
 }

@@ -155,6 +155,8 @@ fn a_configuration_that_an_adapter_refuses_is_told_until_it_is_mended_and_what_s
     configure(&host, json!(7));
     refused(&host);
     host.operate("disable", "channel:relay").expect("disabled");
+    // While it still ends it looks ready, and nobody would take what is said to it.
+    host.eventually("it has ended", || (host.channel("relay")["connections"] == json!([])).then_some(()));
     host.operate("enable", "channel:relay").expect("enabled");
     host.channel_is("relay", "ready");
     refused(&host);

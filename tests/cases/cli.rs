@@ -294,7 +294,8 @@ fn a_stranger_at_the_address_of_a_dead_gateway_does_not_get_the_token() {
     let serving = Binary::serve(&dir);
     let address = serving.address();
     serving.kill();
-    let stranger = std::net::TcpListener::bind(address).expect("the port is free again");
+    let bind = || std::net::TcpListener::bind(address).ok();
+    let stranger = support::eventually("the port is free again", bind);
     stranger.set_nonblocking(true).expect("a socket");
     for command in ["status", "doctor"] {
         chela(&dir.state, &[command]);

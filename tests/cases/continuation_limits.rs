@@ -20,7 +20,7 @@ fn check(script: &str, edit: impl FnOnce(&mut Value)) -> (TestHost, (String, Str
         }
         if !host.turn("eden") {
             // Nothing is planned any more: the task is about to be blocked.
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            eventually("it is blocked", || (host.standing(&task).0 != "in_progress").then_some(()));
         }
     }
     let standing = host.standing(&task);

@@ -80,7 +80,8 @@ fn a_heartbeat_that_is_late_ends_the_connection() {
 
 #[test]
 fn a_second_identify_within_five_seconds_is_an_invalid_session() {
-    let discord = server();
+    // Of a longer time than Discord's: what lies between the two may take a busy machine a while.
+    let discord = Discord::with(Setup { identify_every: Duration::from_secs(3_600), ..Setup::default() });
     block_on(async {
         let (_first, _) = ready(&discord).await;
         let mut second = connect(&discord, GATEWAY).await;
@@ -221,7 +222,7 @@ fn a_nonce_is_forgotten_after_a_while() {
 
 #[test]
 fn limits_are_told_in_headers_before_and_by_a_refusal_after() {
-    let discord = Discord::with(Setup { messages: (2, Duration::from_secs(60)), ..Setup::default() });
+    let discord = Discord::with(Setup { messages: (2, Duration::from_secs(3_600)), ..Setup::default() });
     let path = format!("/channels/{CHANNEL}/messages");
     let send = |path: &str| ask(&discord, "POST", path, &bot(), &json!({ "content": "x" }));
     let (_, head, _) = send(&path);
@@ -229,13 +230,13 @@ fn limits_are_told_in_headers_before_and_by_a_refusal_after() {
     assert!(send(&path).1.contains("x-ratelimit-remaining: 0\r\n"));
     let (status, head, body) = send(&path);
     assert_eq!((status, body["global"].as_bool()), (429, Some(false)));
-    assert!(body["retry_after"].as_f64().is_some_and(|after| after > 50.0), "{body}");
-    assert!(head.contains("retry-after: 60\r\n") && head.contains("x-ratelimit-scope: user\r\n"), "{head}");
+    let after = body["retry_after"].as_f64().filter(|after| *after > 3_000.0);
+    let whole = format!("retry-after: {:.0}\r\n", after.unwrap_or_else(|| panic!("{body}")).ceil());
+    assert!(head.contains(&whole) && head.contains("x-ratelimit-scope: user\r\n"), "{head}");
     assert_eq!(send(&format!("/channels/{OTHER_CHANNEL}/messages")).0, 200, "another channel has a bucket of its own");
     let all = Discord::with(Setup { global_a_second: 1, ..Setup::default() });
-    let answers: Vec<_> =
-        (0..4).map(|_| ask(&all, "GET", &format!("/channels/{CHANNEL}"), &bot(), &Value::Null)).collect();
-    let refused = answers.iter().find(|(status, ..)| *status == 429).expect("one is too much");
+    let again = || ask(&all, "GET", &format!("/channels/{CHANNEL}"), &bot(), &Value::Null);
+    let refused = eventually("one is too much", || Some(again()).filter(|(status, ..)| *status == 429));
     assert_eq!(refused.2["global"], true);
     assert!(refused.1.contains("x-ratelimit-global: true\r\n") && refused.1.contains("x-ratelimit-scope: global\r\n"));
     assert!(discord.counts().limited == 1 && all.counts().limited > 0);

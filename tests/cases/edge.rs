@@ -262,7 +262,12 @@ fn a_client_that_does_not_read_is_let_go() {
         config["limits"]["writeTimeoutMs"] = json!(100);
         config["limits"]["requestsBurst"] = json!(1_000_000);
     });
+    let gauge = || {
+        let text = String::from_utf8(host.request("GET", "/metrics", &[], b"").body.to_vec()).expect("text");
+        text.lines().find_map(|line| line.strip_prefix("chela_connections{listener=\"gateway\"} ")?.parse::<u32>().ok())
+    };
     let mut deaf = RawHttp::connect(host.address(Port::Gateway));
+    support::eventually("it is held", || (gauge() == Some(2)).then_some(()));
     let request = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n", host.token);
     // Asks for far more than the buffers between us hold, and reads nothing.
     let asking = std::thread::spawn(move || {
@@ -271,11 +276,6 @@ fn a_client_that_does_not_read_is_let_go() {
         }
         deaf
     });
-    let gauge = || {
-        let text = String::from_utf8(host.request("GET", "/metrics", &[], b"").body.to_vec()).expect("text");
-        text.lines().find_map(|line| line.strip_prefix("chela_connections{listener=\"gateway\"} ")?.parse::<u32>().ok())
-    };
-    support::eventually("it is held", || (gauge() == Some(2)).then_some(()));
     support::eventually("it is let go", || (gauge() == Some(1)).then_some(()));
     drop(asking.join().expect("the client"));
 }

@@ -125,7 +125,7 @@ fn a_message_is_sent_and_talked_over_from_the_shell() {
 fn until_journal_says(dir: &TestDir, word: &str) {
     let begun = std::time::Instant::now();
     while !journal(dir).contains(word) {
-        assert!(begun.elapsed() < Duration::from_secs(10), "the journal never says {word}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "the journal never says {word}");
     }
 }
 

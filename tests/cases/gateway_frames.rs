@@ -9,7 +9,7 @@ use support::{TestHost, WebSocket};
 
 const FIRST_FRAMES: u64 = 60;
 const LATER_FRAMES: u64 = 300;
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn connect(token: &str) -> Value {
     json!({ "type": "req", "id": "hello", "method": "connect", "params": {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chela::client::{Error, Frame, Socket};
 use chela::port::Port;
 use serde_json::{Value, json};
-use support::{RawHttp, TestHost, WebSocket, eventually};
+use support::{RawHttp, Talk, TestHost, WebSocket};
 
 fn connect_params(token: &str) -> Value {
     json!({
@@ -168,6 +168,20 @@ fn pages_of_other_sites_and_other_names_do_not_get_a_socket() {
     assert!(plain.starts_with("HTTP/1.1 400") && plain.contains("speaks WebSocket"), "{plain}");
 }
 
+/// The next frame, while time passes.
+fn frame_in_time(host: &TestHost, talk: &mut Talk<'_>) -> Frame {
+    host.block_on(async {
+        let next = talk.socket.next();
+        tokio::pin!(next);
+        loop {
+            tokio::select! {
+                frame = &mut next => return frame.expect("a frame"),
+                () = tokio::time::sleep(Duration::from_millis(20)) => host.clock.advance(Duration::from_secs(1)),
+            }
+        }
+    })
+}
+
 #[test]
 fn ticks_come_numbered_and_silence_ends_a_connection() {
     let host = TestHost::start();
@@ -179,15 +193,8 @@ fn ticks_come_numbered_and_silence_ends_a_connection() {
     );
     host.block_on(silent.next()).expect("the hello");
     let mut last = None;
-    for _ in 0..3 {
-        eventually("a tick comes", || {
-            host.clock.advance(Duration::from_secs(13));
-            std::thread::sleep(Duration::from_millis(20));
-            Some(())
-        });
-    }
     for _ in 0..2 {
-        match talk.frame() {
+        match frame_in_time(&host, &mut talk) {
             Frame::Told { seq, .. } => {
                 assert_eq!(seq, Some(last.map_or(1, |last: u64| last + 1)), "no gap and no repetition");
                 last = seq;
@@ -214,7 +221,8 @@ fn a_flood_is_slowed_down_and_harms_nobody_else() {
             loop {
                 tokio::select! {
                     answer = &mut answer => break answer,
-                    () = tokio::time::sleep(Duration::from_millis(5)) => clock.advance(Duration::from_millis(20)),
+                    // So slowly that nobody waits out what is too much, however long the frames are on their way.
+                    () = tokio::time::sleep(Duration::from_millis(5)) => clock.advance(Duration::from_millis(2)),
                 }
             }
         });

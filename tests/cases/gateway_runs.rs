@@ -6,17 +6,20 @@ use support::TestHost;
 const ECHO: &str = r#"{ otherwise: "You said: {{input}}" }"#;
 /// Waits for the clock, so that a test decides when it ends.
 const SLOW: &str =
-    r#"{ rules: [{ when: "slow", steps: [{ say: "late", delayMs: 60000 }] }], otherwise: "You said: {{input}}" }"#;
+    r#"{ rules: [{ when: "slow", steps: [{ say: "late", delayMs: 10000 }] }], otherwise: "You said: {{input}}" }"#;
 
 fn send(host: &TestHost, key: &str, text: &str) -> Value {
     let params = json!({ "sessionKey": "agent:eden:main", "message": text, "idempotencyKey": key });
     host.call("chat.send", params).expect("accepted")
 }
 
+/// Waits until it runs; one that does not wait for the clock may have ended by then.
 fn running(host: &TestHost, key: &str) {
     support::eventually("it runs", || {
         let row = host.call("sessions.describe", json!({ "key": "agent:eden:main" })).expect("answered");
-        (row["session"]["activeRunIds"] == json!([key])).then_some(())
+        let waited = || host.call("agent.wait", json!({ "runId": key, "timeoutMs": 0 })).expect("answered");
+        let runs = row["session"]["activeRunIds"] == json!([key]);
+        (runs || waited().get("endedAt").is_some()).then_some(())
     });
 }
 

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 use support::browser::{Browser, Tab, pictures};
 use support::pages::look_at;
 use support::{TestDir, TestHost, have};
+use tokio::net::TcpSocket;
+
+use super::hub_forms::at_rest;
 
 const SCRIPT: &str = r#"{ rules: [
     { when: "agent-to-agent turn", steps: [{ say: "REPLY_SKIP" }] },
@@ -185,6 +188,7 @@ fn a_task(hub: &Hub<'_>, tab: &Tab<'_>) {
     hub.mark(tab);
     for step in ["plan", "build", "test"] {
         tab.fill("#new-step", step);
+        at_rest(tab);
         tab.click("form:has(#new-step) button");
         hub.until(
             tab,
@@ -200,8 +204,10 @@ fn a_task(hub: &Hub<'_>, tab: &Tab<'_>) {
     assert_eq!(order(tab), json!("s1:in_progress s2:pending s3:pending"));
     tab.click("button[value='up:s3']");
     hub.until(tab, "the order has changed", "document.querySelectorAll('.checklist li')[1].dataset.key === 's3'");
+    at_rest(tab);
     tab.click("button[value='complete:s1']");
     hub.until(tab, "a step is done", "document.querySelector('.checklist li').dataset.status === 'done'");
+    at_rest(tab);
     tab.click("button[value='skip:s3']");
     hub.until(tab, "a step is skipped", "document.querySelectorAll('.checklist li')[1].dataset.status === 'skipped'");
     hub.assert_marked(tab);
@@ -265,6 +271,7 @@ fn the_board(hub: &Hub<'_>, tab: &Tab<'_>) {
     tab.fill("#q", "release");
     tab.key("Enter");
     hub.until(tab, "the filter is in the address", "location.search.includes('q=release')");
+    at_rest(tab);
     assert_eq!(tab.eval("document.querySelectorAll('.board .card').length"), json!(1));
     tab.eval(&format!("document.querySelector('[data-key={task}] .title').click()"));
     hub.until(tab, "the task is open", &format!("location.pathname === '/tasks/{task}'"));
@@ -290,6 +297,7 @@ fn conversations(hub: &Hub<'_>, tab: &Tab<'_>) {
     );
     tab.eval("document.querySelector('#list a.title').click()");
     hub.until(tab, "messages are shown", "document.querySelector('.bubble .text')");
+    at_rest(tab);
     let said = tab.text();
     assert!(said.contains("I am stuck on the") && !said.contains("[outcome]"), "{said}");
     hub.look_at(tab, "conversation");
@@ -303,6 +311,7 @@ fn conversations(hub: &Hub<'_>, tab: &Tab<'_>) {
     );
 
     // Somebody else says something else while a choice is being made: it is seen, and the choice stays for a second try.
+    at_rest(tab);
     tab.eval("document.querySelector('#category').value = 'infra_ops'");
     let session = tab.eval("location.pathname.split('/')[2]");
     let path = format!("/api/work-sessions/{}/category", session.as_str().expect("an id"));
@@ -344,6 +353,7 @@ fn a_chat(hub: &Hub<'_>, tab: &Tab<'_>) {
         "there is an answer",
         "[...document.querySelectorAll('.bubble strong')].some((e) => e.innerText === 'good morning')",
     );
+    at_rest(tab);
     assert_eq!(tab.eval("document.querySelector('#message').value"), json!(""), "what was sent is not left behind");
     tab.fill("#message", "think for long");
     tab.click("#compose button.main");
@@ -400,6 +410,7 @@ fn hostile_texts(hub: &Hub<'_>, tab: &Tab<'_>) {
     assert_eq!(tab.eval("document.scripts.length"), json!(1));
     hub.browser.problems();
     // A megabyte is refused in plain words, and stays where it was typed.
+    at_rest(tab);
     tab.eval("document.querySelector('#message').value = 'x'.repeat(1048576); document.querySelector('#compose form').requestSubmit()");
     hub.until(tab, "it is refused", "document.querySelector('#compose .said').innerText.length > 10");
     assert_eq!(tab.eval("document.querySelector('#message').value.length"), json!(1_048_576));
@@ -439,12 +450,16 @@ fn a_lost_connection(host: TestHost, tab: &Tab<'_>) {
     tab.fill("#message", "typed before it went");
     let later = host.clock.now().0 + 1_000;
     let dir = host.stop();
+    // Nobody listens at the address, and nobody else gets it meanwhile.
+    let held = TcpSocket::new_v4().expect("a socket");
+    held.set_reuseaddr(true).and_then(|()| held.bind(address)).expect("the address is free");
     tab.until("it is said", "!document.getElementById('banner').hidden && document.getElementById('live').hidden");
     tab.photograph(&pictures().join("lost.png"));
     tab.click("#compose button.main");
     tab.until("it is said that nothing was sent", "document.querySelector('#compose .said').innerText.length > 10");
     dir.edit_config(|config: &mut Value| config["hub"]["listen"] = json!(address.to_string()));
     let host = TestHost::start_at(dir, later).unwrap_or_else(|(error, _)| panic!("{error}"));
+    drop(held);
     tab.until(
         "it is live again",
         "document.getElementById('banner').hidden && !document.getElementById('live').hidden",

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use support::browser::{Browser, Tab};
 use support::{TestHost, have};
 
+use super::hub_forms::at_rest;
+
 fn open(host: &TestHost, tab: &Tab<'_>, path: &str) {
     tab.open(&format!("http://{}{path}", host.address(Port::Hub)));
     tab.until("the page is live", "!document.getElementById('live').hidden");
@@ -204,12 +206,14 @@ fn the_keyboard_stays_where_it_was_after_an_action() {
     tab.key("Enter");
     tab.until("it has moved", "document.querySelectorAll('#list li .content')[1].innerText.trim() === 'one'");
     tab.until("the focus has moved with it", &format!("({at}) === 'one down'"));
+    at_rest(&tab);
     tab.key("Enter");
     tab.until("it is the last", "document.querySelectorAll('#list li .content')[2].innerText.trim() === 'one'");
     tab.until(
         "the focus is on its row still",
         "document.activeElement.closest('[data-key]')?.querySelector('.content').innerText.trim() === 'one'",
     );
+    at_rest(&tab);
     tab.eval("document.querySelector('#list li button[value^=\"done:\"]').focus()");
     tab.key("Enter");
     tab.until("it is marked", "document.querySelector('#list li').dataset.status === 'done'");

@@ -13,6 +13,15 @@ fn open(host: &TestHost, tab: &Tab<'_>, path: &str) {
     tab.until("the page is live", "!document.getElementById('live').hidden");
 }
 
+/// Waits until the page is whole and whatever was sent from it is answered: what is new is often shown before, and a form that is on its
+/// way takes nothing more.
+pub(super) fn at_rest(tab: &Tab<'_>) {
+    tab.until(
+        "the page is at rest",
+        "document.readyState === 'complete' && ![...document.forms].some((form) => form.busy)",
+    );
+}
+
 #[test]
 fn what_is_written_stays_in_its_place_and_is_sent_on_the_second_try() {
     if !have("chromium") {

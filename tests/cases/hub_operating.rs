@@ -6,6 +6,8 @@ use support::browser::{Browser, Tab};
 use support::pages::{Site, assert_marked, lacks, look_at, shows, upload};
 use support::{Binary, TestDir, eventually, guest, have, path_of};
 
+use super::hub_forms::at_rest;
+
 const SCRIPT: &str = r#"{ rules: [
     { when: "[NOTIFICATION]", steps: [{ say: "noted" }] },
     { when: "agent-to-agent turn", steps: [{ say: "REPLY_SKIP" }] },
@@ -67,6 +69,7 @@ fn events(site: &Site<'_>, tab: &Tab<'_>) {
     look_at(tab, "events");
     tab.click("#pause a");
     tab.until("it stands still", "location.search.includes('until=') && document.querySelector('.event')");
+    at_rest(tab);
     let before = tab.eval("document.querySelectorAll('.event').length");
     site.tool("seum", "task_backlog_add", json!({ "description": "while nobody looks" }));
     eventually("it is told", || {
@@ -102,6 +105,7 @@ fn jobs(site: &Site<'_>, tab: &Tab<'_>) {
     tab.click("#list li:has(button[value=cancel]) button[value=cancel]");
     tab.until("it is cancelled", "document.querySelector('#list button[value=retry]')");
     assert_marked(tab);
+    at_rest(tab);
     tab.click("#list button[value=retry]");
     tab.until("the new one is open", "location.pathname.startsWith('/jobs/') && document.querySelector('#head').innerText.includes('The one before')");
     look_at(tab, "job");
@@ -152,6 +156,7 @@ fn plugins(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
     tab.click("form:has(#load-source) button.main");
     tab.until("it serves", "document.querySelector('#head').innerText.includes('steady')");
     tab.until("the swap is told", "document.querySelector('#history').innerText.includes('plugin.swapped')");
+    tab.until("the editor has it", "document.querySelector('#config [name=source]').value.includes('steady')");
     tab.fill("#config-text", r#"{ "category": "infra_ops" }"#);
     tab.click("button[value=config]");
     tab.until(
@@ -159,6 +164,7 @@ fn plugins(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
         "document.querySelector('#history').innerText.split('plugin.swapped').length > 2",
     );
     tab.fill("#config-text", "{ category: ");
+    at_rest(tab);
     tab.click("button[value=config]");
     tab.until("a fault is said with its place", "/line 1/.test(document.querySelector('#config .said').innerText)");
     assert_eq!(tab.eval("document.querySelector('#config-text').value"), json!("{ category: "), "what was typed stays");
@@ -168,12 +174,14 @@ fn plugins(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
          field.dispatchEvent(new Event('input', { bubbles: true })); })()",
     );
     for (verb, state) in [("disable", "Disabled"), ("enable", "Serving|On probation")] {
+        at_rest(tab);
         tab.click(&format!("#head button[value={verb}]"));
         tab.until(
             &format!("it is {state}"),
             &format!("/{state}/.test(document.querySelector('#head .badge').innerText)"),
         );
     }
+    at_rest(tab);
     tab.click("#head button[value=unload]");
     tab.until("the configuration's own is back", "document.querySelector('#head').innerText.includes('builtin:rules')");
 
@@ -183,6 +191,7 @@ fn plugins(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
     look_at(tab, "slot-refused");
     tab.eval(&upload("mine.wasm", &support::guest_bytes("steady")));
     tab.until("what was sent serves", "document.querySelector('#head').innerText.includes('mine.wasm')");
+    at_rest(tab);
     tab.click("#head button[value=unload]");
     tab.until("it is gone again", "document.querySelector('#head').innerText.includes('builtin:rules')");
     rules(site, dir, tab);
@@ -235,6 +244,7 @@ fn milestones_and_todos(site: &Site<'_>, tab: &Tab<'_>) {
     site.open(tab, "/milestones");
     for title in ["First release", "Second release"] {
         tab.fill("#new-title", title);
+        at_rest(tab);
         tab.click("form:has(#new-title) button.main");
         shows(tab, title);
     }
@@ -243,6 +253,7 @@ fn milestones_and_todos(site: &Site<'_>, tab: &Tab<'_>) {
     tab.fill("#list > ul > li:nth-child(1) input[id^=item-]", "Write the notes");
     tab.click("#list > ul > li:nth-child(1) button[value=item]");
     shows(tab, "Write the notes");
+    at_rest(tab);
     tab.click("#list > ul > li:nth-child(1) .checklist button[value^='done:']");
     tab.until("the item is done", "document.querySelector('#list .checklist li').dataset.status === 'done'");
     tab.click("#list > ul > li:nth-child(2) button[value^='up:']");
@@ -254,6 +265,7 @@ fn milestones_and_todos(site: &Site<'_>, tab: &Tab<'_>) {
     site.open(tab, "/todos");
     for title in ["call them", "write it down"] {
         tab.fill("#new-todo", title);
+        at_rest(tab);
         tab.click("form:has(#new-todo) button.main");
         shows(tab, title);
     }
@@ -262,6 +274,7 @@ fn milestones_and_todos(site: &Site<'_>, tab: &Tab<'_>) {
         "the order is another",
         "document.querySelector('#list li .content').innerText.includes('write it down')",
     );
+    at_rest(tab);
     tab.click("#list li:nth-child(1) button[value^='done:']");
     tab.until("it is done", "document.querySelector('#list li').dataset.status === 'done'");
     look_at(tab, "todos");
@@ -302,6 +315,8 @@ fn settings(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
             && !tab.eval("document.documentElement.outerHTML").as_str().unwrap_or_default().contains(&site.token),
         "no token is shown"
     );
+    let seen = "document.querySelector('#edit [name=seen]').value";
+    let before = tab.eval(seen);
     tab.fill("#section-text", r#"{ "listen": "127.0.0.1:0", "names": { "42": "Minji" } }"#);
     tab.click("form:has(#section-text) button");
     eventually("it is in the file", || {
@@ -309,6 +324,8 @@ fn settings(site: &Site<'_>, dir: &TestDir, tab: &Tab<'_>) {
         text.contains("Minji").then_some(())
     });
     tab.until("it is in force", "document.querySelector('#fields').innerText.includes('Minji')");
+    tab.until("the editor has it", &format!("{seen} !== {before}"));
+    at_rest(tab);
     tab.fill("#section-text", r#"{ "listne": "0" }"#);
     tab.click("form:has(#section-text) button");
     tab.until("a fault is said", "document.querySelector('#edit .said').innerText.includes('listne')");

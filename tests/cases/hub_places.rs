@@ -6,6 +6,8 @@ use support::events::write_log;
 use support::pages::Site;
 use support::{Binary, TestDir, eventually, have};
 
+use super::hub_forms::at_rest;
+
 const SCRIPT: &str = r#"{ rules: [
     { when: "agent-to-agent turn", steps: [{ say: "REPLY_SKIP" }] },
     { agent: "ruda", when: "stuck on the port", steps: [{ say: "[NEED_HUMAN: Which port?]" }] },
@@ -165,6 +167,7 @@ fn ways_between(site: &Site<'_>, tab: &Tab<'_>) {
     tab.until("what is blocked is listed", "document.querySelector('[data-column=blocked] .card')");
     tab.click("[data-column=blocked] .card .title");
     tab.until("a task is open", "location.pathname.startsWith('/tasks/task_')");
+    at_rest(tab);
     tab.click("nav.tabs a[href$='tab=events']");
     tab.until("its events are open", "location.search === '?tab=events' && document.querySelector('#events')");
     for place in [

@@ -196,7 +196,9 @@ fn threads_of_foreign_logs_are_told_apart_and_what_has_no_category_is_shown() {
     assert!(passage.contains("xyzzy came to nothing") && !passage.contains("[outcome]"), "{passage}");
     let lines = person.sees("/events");
     assert!(lines.contains("@구성원") && !lines.contains("&lt;@123&gt;"), "{lines}");
-    if host.get("/api/work-sessions/ws_1").1["collabCategory"].is_null() {
+    let session = || host.get("/api/work-sessions/ws_1").1;
+    host.eventually("the classifier has spoken", || session()["classification"].is_object().then_some(()));
+    if session()["collabCategory"].is_null() {
         let groups = person.sees("/conversations?category=all&group=category");
         assert!(groups.contains("data-key=\"unknown\"><h2>미분류</h2>"), "{groups}");
         assert!(person.sees("/conversations?category=unknown").contains("/conversations/ws_1"));

@@ -28,12 +28,14 @@ fn talked() -> (TestHost, String) {
     let (id, task) = (question["id"].as_str().expect("an id"), question["taskId"].as_str().expect("a task").to_owned());
     host.call("human.answer", json!({ "id": id, "answer": "8080" })).expect("taken");
     host.settled(id);
+    let has =
+        |agent: &str, text: &str| host.said(&format!("agent:{agent}:main")).iter().any(|line| line.contains(text));
     host.eventually("all is said", || {
-        let said = host.said("agent:eden:main");
+        let said = has("eden", "It runs on 8080") && has("ruda", "Good, 8080 it is");
         let jobs = host.call("jobs.list", json!({})).expect("jobs")["jobs"].as_array().expect("jobs").clone();
         let over = jobs.iter().all(|job| !job["finishedAt"].is_null());
         let busy = host.call("status", json!({})).expect("status")["runs"] != json!(0);
-        (said.iter().any(|line| line.contains("It runs on 8080")) && over && !busy).then_some(())
+        (said && over && !busy).then_some(())
     });
     (host, task)
 }

@@ -39,7 +39,8 @@ impl Terminal {
     }
 
     fn screen(&self) -> String {
-        fs::read_to_string(&self.shown).expect("UTF-8").replace('\r', "")
+        // The end of it may be half a letter.
+        String::from_utf8_lossy(&fs::read(&self.shown).expect("readable")).replace('\r', "")
     }
 
     /// Waits for a question, then types.

@@ -1,9 +1,11 @@
 //! Flows between agents as data: what the script says, what is told of it, how the job ends.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::TestHost;
+use support::{TestHost, eventually};
 
 /// Eden asks, Seum answers; an exchange ends when Eden has nothing more to say.
 const POLITE: &str = r#"{ rules: [
@@ -11,7 +13,7 @@ const POLITE: &str = r#"{ rules: [
     { when: "agent-to-agent turn", steps: [{ say: "REPLY_SKIP" }] },
     { when: "silent", steps: [{ say: "" }] },
     { when: "slow", steps: [{ say: "late answer", delayMs: 400000 }] },
-    { when: "soon", steps: [{ say: "soon answer", delayMs: 5000 }] },
+    { when: "soon", steps: [{ say: "soon answer", delayMs: 30000 }] },
     { when: "broken", steps: [{ fail: { kind: "context_length", message: "too long", times: 99 } }] },
     { when: "busy", steps: [{ fail: { kind: "overloaded", message: "busy", times: 99 } }] },
   ], otherwise: "did: {{input}}" }"#;
@@ -32,12 +34,19 @@ fn host(script: &str) -> TestHost {
     TestHost::scripted_with(script, quiet)
 }
 
+/// What is told of a job, once it is so much: that a job has ended is seen a moment before it is told.
+pub(super) fn told_of(host: &TestHost, id: &str, count: usize) -> Vec<String> {
+    eventually(&format!("{count} things are told of {id}"), || {
+        Some(host.told_of(id)).filter(|told| told.len() >= count)
+    })
+}
+
 /// Sends without waiting and compares what is told of the job until it has ended.
 fn check(script: &str, message: &str, expected: &[&str], status: &str) -> (TestHost, Value) {
     let host = host(script);
     let id = host.send_job("eden", "seum", message);
     let job = host.job_ended(&id);
-    assert_eq!(host.told_of(&id), expected, "{job:#}");
+    assert_eq!(told_of(&host, &id, expected.len()), expected, "{job:#}");
     assert_eq!(job["status"], status);
     (host, job)
 }
@@ -162,17 +171,19 @@ fn a_sender_that_waits_gets_the_reply_or_hears_that_it_still_runs() {
         host.tool("eden", "sessions_send", json!({ "agentId": "seum", "message": "please", "timeoutSeconds": 9 }));
     assert_eq!(now["status"], "ok", "{now}");
     assert!(now["reply"].as_str().is_some_and(|reply| reply.ends_with("please")), "{now}");
-    let clock = host.clock.clone();
+    let (clock, answered) = (host.clock.clone(), Arc::new(AtomicBool::new(false)));
+    let done = answered.clone();
     let moving = std::thread::spawn(move || {
-        for _ in 0..400 {
+        while !done.load(Ordering::Relaxed) {
             clock.advance(Duration::from_millis(50));
             std::thread::sleep(Duration::from_millis(5));
         }
     });
     let late = host.tool("eden", "sessions_send", json!({ "target": "seum", "message": "soon", "timeoutSeconds": 1 }));
+    answered.store(true, Ordering::Relaxed);
+    moving.join().expect("moved");
     assert_eq!((&late["status"], &late["sentBeforeError"]), (&json!("timeout"), &json!(true)), "{late}");
     let id = late["runId"].as_str().expect("a job").to_owned();
-    moving.join().expect("moved");
     let job = host.job_ended(&id);
     assert_eq!(job["status"], "COMPLETED", "the flow goes on");
     let told = host.told_of(&id);

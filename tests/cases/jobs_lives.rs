@@ -8,6 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use support::{TestDir, TestHost, eventually};
 
+use super::jobs_flows::told_of;
+
 const SCRIPT: &str = r#"{ rules: [
     { when: "agent-to-agent turn", steps: [{ say: "REPLY_SKIP" }] },
     { when: "sub-agent agent:", steps: [{ say: "heard" }] },
@@ -91,7 +93,7 @@ fn jobs_go_on_after_a_restart_and_no_turn_runs_twice() {
     let job = host.job_ended(&id);
     assert_eq!((&job["status"], &job["resumeCount"]), (&json!("COMPLETED"), &json!(1)));
     assert_eq!(host.job_ended(&waiting)["status"], "COMPLETED");
-    let told = host.told_of(&id);
+    let told = told_of(&host, &id, 6);
     assert_eq!(
         told,
         ["job.created", "a2a.send", "job.resumed", "a2a.response 0 seum", "a2a.complete", "job.completed"]
@@ -194,8 +196,8 @@ fn a_job_that_stands_still_for_too_long_is_given_up() {
     assert_eq!(host.job(&id)["status"], "RUNNING", "a minute has not passed");
     let job = host.job_ended(&id);
     assert_eq!((&job["status"], &job["turns"][0]["state"]), (&json!("ABANDONED"), &json!("failed")));
-    assert!(job["finishedAt"].as_u64() < Some(1_700_000_190_000), "before its run would have ended: {job}");
-    assert_eq!(host.told_of(&id)[2..], ["a2a.response 0 seum blocked", "a2a.complete", "job.abandoned"]);
+    assert!(job["finishedAt"].as_u64() < Some(1_700_000_290_000), "before its run would have ended: {job}");
+    assert_eq!(told_of(&host, &id, 5)[2..], ["a2a.response 0 seum blocked", "a2a.complete", "job.abandoned"]);
     assert_eq!(host.ended(&format!("{id}:0"))["error"], "aborted", "its run was stopped");
     host.eventually("the sender hears of it", || {
         let rows = host.history("eden");
@@ -333,7 +335,7 @@ fn a_sub_agent_works_apart_without_tasks_and_its_result_comes_back() {
     assert_eq!((&job["kind"], &job["status"]), (&json!("spawn"), &json!("COMPLETED")));
     let child = job["targetSessionKey"].as_str().expect("a session");
     assert!(child.starts_with("agent:eden:subagent:"), "{child}");
-    assert_eq!(host.told_of(&id), ["job.created", "a2a.spawn", "a2a.spawn_result ok", "job.completed"]);
+    assert_eq!(told_of(&host, &id, 4), ["job.created", "a2a.spawn", "a2a.spawn_result ok", "job.completed"]);
     let spawned = host.events().into_iter().find(|event| event["type"] == "a2a.spawn").expect("told");
     assert_eq!(
         (&spawned["data"]["eventRole"], &spawned["data"]["toSessionType"]),
@@ -464,7 +466,7 @@ fn files_of_others_are_taken_over_and_nonsense_is_set_aside() {
             .clone()
     };
     assert_eq!((ended("stale"), ended("gone")), (json!("ABANDONED"), json!("FAILED")));
-    assert_eq!(host.told_of("stale")[1..], ["a2a.response 0 seum blocked", "a2a.complete", "job.abandoned"]);
+    assert_eq!(told_of(&host, "stale", 4)[1..], ["a2a.response 0 seum blocked", "a2a.complete", "job.abandoned"]);
     for (id, status) in [("done", "COMPLETED"), ("lost", "FAILED")] {
         assert_eq!(host.job(id)["status"], status, "what has ended elsewhere stays as it is");
         assert_eq!(host.told_of(id), [""; 0], "and is not told again");
@@ -472,11 +474,11 @@ fn files_of_others_are_taken_over_and_nonsense_is_set_aside() {
     let is_sent = |row: &&Value| row["role"] == "user" && chela::sessions::text_of(row).contains("from before");
     assert_eq!(host.history("seum").iter().filter(is_sent).count(), 1, "only what was unfinished is sent");
     assert!(jobs.join("job-broken.json.unreadable").exists());
-    let kinds = host.dir.event_types_of("job.");
-    assert!(
-        kinds.iter().any(|kind| kind == "job.abandoned") && kinds.iter().any(|kind| kind == "job.failed"),
-        "{kinds:?}"
-    );
+    eventually("both ends are told", || {
+        let events = host.events();
+        let is_told = |kind: &str| events.iter().any(|event| event["type"] == kind);
+        (is_told("job.abandoned") && is_told("job.failed")).then_some(())
+    });
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 use support::components::stamped;
-use support::{Binary, Finished, TestDir, TestHost, chela, guest_bytes, path_of};
+use support::{Binary, Finished, TestDir, TestHost, chela, eventually, guest_bytes, path_of};
 
 fn plugin(dir: &TestDir, arguments: &[&str]) -> Finished {
     chela(&dir.state, &[&["plugin"], arguments].concat())
@@ -139,7 +139,11 @@ fn a_version_without_a_signature_leaves_none_of_the_version_before() {
     assert!(!installed.exists());
     assert_eq!(serving.terminate().code, Some(0));
     let serving = Binary::serve(&dir);
-    let slot = plugin(&dir, &["list", "--json"]).json()["slots"][0].clone();
+    // A gateway serves before its plugins do.
+    let slot = eventually("it is loaded, or refused", || {
+        let slot = plugin(&dir, &["list", "--json"]).json()["slots"][0].clone();
+        (slot["state"] != "loading").then_some(slot)
+    });
     assert_eq!((&slot["plugin"]["name"], &slot["problem"]), (&json!("steady"), &Value::Null), "{slot}");
     assert_eq!(serving.terminate().code, Some(0));
 }

@@ -135,7 +135,8 @@ fn on_both() -> Option<(Telegram, Slack, TestHost, telegram::Sent, slack::Sent)>
     slack.say(slack::Said::to_bot("ask me later"));
     // The clock stands still, so that both wait for the same moment.
     let received = |name: &str| host.channel(name)["received"] == 1;
-    eventually("both are heard", || (received("telegram") && received("slack")).then_some(()));
+    let running = || host.call("status", json!({})).expect("status")["runs"] == 2;
+    eventually("both are heard", || (received("telegram") && received("slack") && running()).then_some(()));
     std::thread::sleep(std::time::Duration::from_millis(300));
     host.clock.advance(std::time::Duration::from_secs(6));
     let asks = || telegram.sent().into_iter().find(|sent| sent.markup["inline_keyboard"].is_array());

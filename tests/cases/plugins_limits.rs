@@ -138,7 +138,7 @@ fn a_megabyte_of_log_lines_is_cut_and_the_rest_is_counted() {
 #[test]
 fn endless_calls_of_one_slot_hold_up_no_other() {
     let host = TestHost::start_with(|config| {
-        let binding = json!({ "source": path_of(&guest("unruly")), "limits": { "cpuMs": 1_000 } });
+        let binding = json!({ "source": path_of(&guest("unruly")), "limits": { "cpuMs": 3_000 } });
         config["plugins"]["classifier"] = binding;
     });
     host.block_on(host.plugins().loaded());

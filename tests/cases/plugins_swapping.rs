@@ -1,12 +1,12 @@
 //! Changing what serves while it is asked: no call is lost, and a new version that fails gives the slot back by itself.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chela::plugins::{About, From};
 use chela::policy::Conversation;
 use serde_json::{Value, json};
-use support::{TestHost, guest, guest_bytes, path_of};
+use support::{TestHost, eventually, guest, guest_bytes, path_of};
 
 fn steady() -> String {
     path_of(&guest("steady"))
@@ -122,7 +122,14 @@ fn a_call_under_way_ends_on_the_version_that_it_began_on() {
     let asked = host.plugins().clone();
     let conversation = Conversation { texts: vec!["!work".into()], ..Conversation::default() };
     host.block_on(async {
-        let slow = tokio::spawn(async move { asked.categories(vec![conversation], &About::default()).await });
+        let mut slow = Box::pin(async move { asked.categories(vec![conversation], &About::default()).await });
+        // Under way once it was polled: before that it could come after the first load.
+        tokio::select! {
+            biased;
+            _ = &mut slow => panic!("it takes its time"),
+            () = std::future::ready(()) => {}
+        }
+        let slow = tokio::spawn(slow);
         while !slow.is_finished() {
             let load = chela::plugins::Load {
                 slot: "classifier".parse().expect("a slot"),
@@ -142,17 +149,18 @@ fn a_call_under_way_ends_on_the_version_that_it_began_on() {
 fn twenty_swaps_under_calls_lose_none_of_them() {
     let host = TestHost::with_classifier("steady", json!({}));
     host.block_on(host.plugins().loaded());
-    let over = AtomicBool::new(false);
+    let (over, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         let callers: Vec<_> = (0..4)
             .map(|n| {
-                let (host, over) = (&host, &over);
+                let (host, over, answered) = (&host, &over, &answered);
                 scope.spawn(move || {
                     let mut unanswered = 0;
                     let mut calls = 0;
                     while !over.load(Ordering::Relaxed) {
                         unanswered += usize::from(host.classify(&format!("call {calls} of {n}")).by.is_none());
                         calls += 1;
+                        answered.fetch_add(1, Ordering::Relaxed);
                     }
                     (calls, unanswered)
                 })
@@ -162,6 +170,9 @@ fn twenty_swaps_under_calls_lose_none_of_them() {
             let config = json!({ "category": if n % 2 == 0 { "infra_ops" } else { "biz_strategy" } });
             let report = host.load("classifier", &steady(), config).expect("loaded");
             assert_eq!(report["outcome"], "serving");
+            // Before the next one, or a call that waits could be overtaken by one swap after the other.
+            let before = answered.load(Ordering::Relaxed);
+            eventually("everybody is answered", || (answered.load(Ordering::Relaxed) >= before + 12).then_some(()));
         }
         over.store(true, Ordering::Relaxed);
         for caller in callers {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::TestHost;
+use support::{TestDir, TestHost};
 
 const ECHO: &str = r#"{ otherwise: "You said: {{input}}" }"#;
 
@@ -12,10 +12,12 @@ fn minutes(host: &TestHost, count: u64) {
     host.clock.advance(Duration::from_secs(60 * count));
 }
 
+/// Sends a moment after what was sent before, and waits for the end with the clock standing still: nothing grows old meanwhile.
 fn send(host: &TestHost, session: &str, key: &str) {
+    host.clock.advance(Duration::from_millis(50));
     let params = json!({ "sessionKey": session, "message": "hi", "idempotencyKey": key });
     host.call("chat.send", params).expect("accepted");
-    host.ended(key);
+    host.has_ended(key);
 }
 
 /// A call of `/v1` that names no user.
@@ -83,20 +85,20 @@ fn a_hundred_calls_of_the_chat_api_make_one_file() {
 
 #[test]
 fn what_a_stop_left_of_the_chat_api_is_archived_behind_what_is_there() {
-    let host = TestHost::scripted_with(ECHO, |config| config["session"]["archiveKeepDays"] = json!(2));
+    // From midnight on, and not by minutes: each day has a file of its own, and none is to end meanwhile.
+    let dir = TestDir::scripted(ECHO, |config| config["session"]["archiveKeepDays"] = json!(2));
+    let host = TestHost::start_at(dir, 1_700_006_400_000).unwrap_or_else(|(error, _)| panic!("{error}"));
+    let is_archived = |host: &TestHost| {
+        host.clock.advance(Duration::from_secs(10));
+        keys(host).is_empty().then_some(())
+    };
     complete(&host);
-    host.eventually("it is archived", || {
-        minutes(&host, 2);
-        keys(&host).is_empty().then_some(())
-    });
+    host.eventually("it is archived", || is_archived(&host));
     complete(&host);
     let now = host.clock.now().0;
     let host = TestHost::start_at(host.stop(), now).unwrap_or_else(|(error, _)| panic!("{error}"));
     assert_eq!(keys(&host).len(), 1);
-    host.eventually("so is the other", || {
-        minutes(&host, 2);
-        keys(&host).is_empty().then_some(())
-    });
+    host.eventually("so is the other", || is_archived(&host));
     let archived = transcripts(&host, "sessions/eden/archive");
     let text = std::fs::read_to_string(&archived[0]).expect("readable");
     assert_eq!((archived.len(), text.lines().count()), (1, 4));

@@ -9,7 +9,7 @@ use support::{TestDir, built, target};
 fn work_talk_swaps_and_followers_lose_nothing_when_the_gateway_is_killed() {
     let dir = TestDir::empty();
     let mut soak = Command::new(built("chela-soak"));
-    soak.args(["--minutes", "0.4", "--rate", "40", "--swap-seconds", "2", "--kills", "2", "--seed", "7", "--chela"]);
+    soak.args(["--minutes", "0.6", "--rate", "40", "--swap-seconds", "2", "--kills", "2", "--seed", "7", "--chela"]);
     soak.arg(built("chela")).arg("--components").arg(target().join("components")).arg("--below").arg(dir.scratch());
     let output = soak.output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,7 +1,7 @@
 //! Starting and stopping a gateway as a process, and what it says when it cannot.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
@@ -109,7 +109,10 @@ fn fixed_addresses() -> [SocketAddr; 3] {
     // All are held until there are enough, so that they differ.
     let held: Vec<TcpListener> = tried.take(3).collect();
     let held: [TcpListener; 3] = held.try_into().expect("three of a thousand are free");
-    held.map(|listener| listener.local_addr().expect("bound"))
+    let addresses = held.map(|listener| listener.local_addr().expect("bound"));
+    // A process that some other test is about to run holds for a moment what this one had open.
+    eventually("nobody holds them", || addresses.iter().all(|at| TcpStream::connect(at).is_err()).then_some(()));
+    addresses
 }
 
 /// The states of the connections that the kernel still has at an address, as `/proc/net/tcp` writes them.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn what_was_acknowledged_is_there_once_after_a_kill() {
                 runtime.block_on(client.invoke_tool(&call("task_start", &json!({ "description": "죽어도 남는 일" }))));
             id = started.expect("started")["taskId"].as_str().expect("an id").to_owned();
         }
-        let over = AtomicBool::new(false);
+        let (over, count) = (AtomicBool::new(false), AtomicUsize::new(0));
         let told = std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 let runtime = self::runtime();
@@ -43,6 +43,7 @@ fn what_was_acknowledged_is_there_once_after_a_kill() {
                         Ok(answer) => {
                             assert_eq!(answer["success"], true, "{answer}");
                             told.push(line);
+                            count.store(told.len(), Ordering::Relaxed);
                         }
                         Err(_) => break,
                     }
@@ -53,6 +54,10 @@ fn what_was_acknowledged_is_there_once_after_a_kill() {
                 told
             });
             std::thread::sleep(Duration::from_millis(60 + life * 37));
+            // Few come in that time where the disk is slow.
+            eventually("something is acknowledged", || {
+                (count.load(Ordering::Relaxed) >= 4 || writer.is_finished()).then_some(())
+            });
             serving.kill();
             over.store(true, Ordering::Relaxed);
             writer.join().expect("the writer ends")
@@ -140,7 +145,7 @@ fn followers_are_told_of_steps_and_of_blocked_completions() {
     assert_eq!(host.tool("eden", "task_complete", json!({}))["success"], false);
     let mut seen: Vec<Value> = Vec::new();
     let next = |socket: &mut WebSocket, kind: &str, seen: &mut Vec<Value>| loop {
-        let envelope = host.block_on(async { tokio::time::timeout(Duration::from_secs(10), socket.next()).await });
+        let envelope = host.block_on(async { tokio::time::timeout(Duration::from_secs(120), socket.next()).await });
         let envelope = envelope.unwrap_or_else(|_| panic!("no {kind} among {seen:?}")).expect("it goes on");
         seen.push(envelope.clone());
         if envelope["type"] == kind {

@@ -18,7 +18,7 @@ fn many_writers_and_an_editor_lose_nothing() {
                 host.clock.advance(Duration::from_millis(1));
             }
         });
-        let report = host.block_on(chela_crash::editing::run(host.app(), &host.dir.state, Duration::from_secs(4)));
+        let report = host.block_on(chela_crash::editing::run(host.app(), &host.dir.state, Duration::from_secs(8)));
         over.store(true, Ordering::Relaxed);
         report.expect("every change is taken")
     });

@@ -131,6 +131,7 @@ fn every_tool_call_passes_the_guards_in_order_and_rewritten_arguments_are_checke
             { "name": "second", "source": source, "config": {} },
         ]);
     });
+    host.block_on(host.plugins().loaded());
     let answer = host.done("eden", "task_start", json!({ "description": "x" }));
     assert_eq!(answer["warning"], "first warns");
     host.load("guard:second", &source, json!({ "do": "block" })).expect("loaded");

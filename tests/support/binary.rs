@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::dir::assert_no_stray_files;
-use crate::{TestDir, eventually};
+use crate::{PATIENCE, TestDir, eventually};
 
 /// What a finished command left.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl Binary {
     }
 
     pub fn client(&self, token: &str) -> Client {
-        Client::new(self.address(), Some(token.to_owned()))
+        Client::new(self.address(), Some(token.to_owned())).with_patience(PATIENCE)
     }
 
     pub fn stdout(&self) -> String {

@@ -177,7 +177,13 @@ impl Tab<'_> {
 
     /// Goes to an address and waits until it is loaded.
     pub fn open(&self, address: &str) {
-        let gone = self.command("Page.navigate", json!({ "url": address }));
+        // Where the page is on its way elsewhere by itself, that may end this way.
+        let mut gone = self.command("Page.navigate", json!({ "url": address }));
+        for _ in 0..2 {
+            if gone["errorText"] == json!("net::ERR_ABORTED") {
+                gone = self.command("Page.navigate", json!({ "url": address }));
+            }
+        }
         assert!(gone.get("errorText").is_none(), "{address}: {gone}");
         self.until("the page is loaded", "document.readyState === 'complete'");
     }
@@ -197,7 +203,9 @@ impl Tab<'_> {
 
     /// Like [`Tab::until`], and lets something go on meanwhile, such as a clock.
     pub fn until_while(&self, what: &str, expression: &str, mut go_on: impl FnMut()) {
-        let asked = json!({ "expression": format!("Boolean({expression})"), "returnByValue": true });
+        // Of half a page nothing can be said.
+        let whole = format!("document.readyState === 'complete' && Boolean({expression})");
+        let asked = json!({ "expression": whole, "returnByValue": true });
         let started = Instant::now();
         let holds = || {
             let answer = self.browser.ask(Some(&self.session), "Runtime.evaluate", asked.clone());
@@ -236,6 +244,7 @@ impl Tab<'_> {
             "(() => {{ const e = document.querySelector({}); if (!e) return null; e.scrollIntoView({{ block: 'center' }}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; }})()",
             json!(selector)
         );
+        self.until("there is something to click at", &format!("document.querySelector({})", json!(selector)));
         let place = self.eval(&expression);
         assert!(place.is_array(), "there is something to click at {selector}\n{}", self.text());
         place

@@ -131,16 +131,18 @@ impl Chat {
 }
 
 async fn talk(stream: TcpStream, log: Arc<Mutex<Log>>) {
-    let seen = log.clone();
+    let (out, mut frames) = mpsc::unbounded_channel();
+    let (seen, current) = (log.clone(), out.clone());
     #[allow(clippy::result_large_err, reason = "the library's own type")]
     let look = move |request: &Request, response: Response| {
         let token = request.headers().get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
-        seen.lock().unwrap_or_else(PoisonError::into_inner).opened.push(token.to_owned());
+        let mut log = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // Together: who sees that it is open may send.
+        log.opened.push(token.to_owned());
+        log.current = Some(current.clone());
         Ok(response)
     };
     let Ok(socket) = tokio_tungstenite::accept_hdr_async(stream, look).await else { return };
-    let (out, mut frames) = mpsc::unbounded_channel();
-    log.lock().unwrap_or_else(PoisonError::into_inner).current = Some(out.clone());
     let (mut write, mut read) = socket.split();
     loop {
         tokio::select! {

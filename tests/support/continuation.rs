@@ -57,7 +57,7 @@ impl TestHost {
         eventually("something is planned", || {
             let next = self.kept(agent)["next"].clone();
             let layer = next["layer"].as_str().filter(|layer| *layer != "polling")?.to_owned();
-            Some((layer, next["at"].as_u64()? - self.clock.now().0))
+            Some((layer, next["at"].as_u64()?.saturating_sub(self.clock.now().0)))
         })
     }
 

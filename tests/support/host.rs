@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chela::app::{App, Error, Options};
 use chela::client::{Answer, Client};
@@ -52,12 +52,17 @@ impl TestHost {
             watched: None,
             segment_bytes: chela::bus::SEGMENT_BYTES,
         };
-        match runtime.block_on(App::start(options)) {
-            Ok(app) => {
-                let token = dir.token();
-                Ok(Self { dir, clock, token, app: Some(app), runtime: Some(runtime) })
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match runtime.block_on(App::start(options.clone())) {
+                Ok(app) => {
+                    let token = dir.token();
+                    return Ok(Self { dir, clock, token, app: Some(app), runtime: Some(runtime) });
+                }
+                // A process that some other test is about to run holds for a moment what this one has open: the lock of a gateway before.
+                Err(Error::Served { .. }) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+                Err(error) => return Err((error, dir)),
             }
-            Err(error) => Err((error, dir)),
         }
     }
 
@@ -82,7 +87,7 @@ impl TestHost {
 
     /// A client with the owner's token.
     pub fn client(&self, port: Port) -> Client {
-        Client::new(self.address(port), Some(self.token.clone()))
+        Client::new(self.address(port), Some(self.token.clone())).with_patience(PATIENCE)
     }
 
     /// A request to the gateway with exactly these headers, and the owner's token unless they give one.

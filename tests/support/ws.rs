@@ -57,6 +57,10 @@ impl WebSocket {
 
     /// The next frame as JSON; `None` once the other side has closed.
     pub async fn next(&mut self) -> Option<Value> {
+        tokio::time::timeout(crate::PATIENCE, self.heard()).await.expect("a frame, or the end")
+    }
+
+    async fn heard(&mut self) -> Option<Value> {
         while let Some(message) = self.0.next().await {
             match message.expect("a whole frame") {
                 Message::Text(text) => return Some(serde_json::from_str(&text).expect("a frame is JSON")),

@@ -120,7 +120,7 @@ mod tests {
         let temp = tempfile::tempdir().expect("a directory");
         let path = temp.path().join("notify");
         let manager = UnixDatagram::bind(&path).expect("a socket");
-        manager.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+        manager.set_read_timeout(Some(Duration::from_secs(120))).expect("a limit");
         let supervisor = Supervisor::at(path.as_os_str().as_bytes(), Some(Duration::from_millis(2))).expect("a line");
         let beats = Arc::new(AtomicU32::new(0));
         let pulse = {

@@ -125,7 +125,7 @@
     if (have.hasAttribute("data-fresh")) return;
     // Who has begun to type saw it as it was then: what changed since is said when it is sent, and taken into account after that.
     if (have.name === "seen" && have.form && !have.form.refused && holdsTyped(have.form)) return;
-    const stays = have.nodeName === "DETAILS" ? ["open"] : have.matches(".column, .card") ? ["class"] : [];
+    const stays = have.nodeName === "DETAILS" ? ["open"] : have.matches(".column, .card") ? ["class"] : have.busy ? ["aria-busy"] : [];
     for (const { name, value } of [...want.attributes]) if (!stays.includes(name) && have.getAttribute(name) !== value) have.setAttribute(name, value);
     for (const { name } of [...have.attributes]) if (!stays.includes(name) && !want.hasAttribute(name)) have.removeAttribute(name);
     if (have.matches(".said") && !want.firstChild) return;
@@ -299,10 +299,12 @@
     more.append(word, told);
     place.append(more);
   };
+  // A place may be written in two ways, `guard:mine` and `guard%3Amine`.
+  const plain = (place) => { try { return decodeURIComponent(place); } catch { return place; } };
   // A file goes as it is, with its name beside it.
   const fileOf = (form) => form.querySelector("input[type=file]")?.files?.[0];
   const post = async (form, url, values) => {
-    const fields = all("input:not([type=hidden]):not([type=file]), textarea", form);
+    const fields = all("input:not([type=hidden]):not([type=file]), textarea, select", form);
     const sent = new Map(fields.map((field) => [field, field.value]));
     say(form, "");
     let answer;
@@ -327,7 +329,7 @@
     for (const [field, value] of typed) { field.value = value; saveDraft(field); }
     const said = told.said || body.dataset.saved;
     const here = location.pathname + location.search;
-    if (told.next && told.next !== here) { announceThere(said); location.assign(told.next); return; }
+    if (told.next && plain(told.next) !== plain(here)) { announceThere(said); location.assign(told.next); return; }
     announce(said);
     if (told.note) say(form, told.note);
     markStale(null);
@@ -350,15 +352,16 @@
     form.busy = true;
     form.setAttribute("aria-busy", "true");
     keepFocus();
-    try { await post(form, url, values); } finally { form.busy = false; form.removeAttribute("aria-busy"); }
+    try { await post(form, url, values); } finally { form.busy = false; form.removeAttribute("aria-busy"); if (focused) focused.until = Date.now() + FOCUS_MS; }
   });
-  // Whoever works with the keyboard stays where they were: what had the focus, or what stands in its place after the page has changed.
+  // Whoever works with the keyboard stays where they were: what had the focus, or what stands in its place after the page has changed. That is
+  // so until the answer is there, and a moment longer, in which the page is fetched.
   let focused = null;
   const FOCUS_MS = 2000;
   const keepFocus = () => {
     const one = document.activeElement, row = one?.closest("[data-key]");
     if (!one || one === body) return;
-    focused = { one, until: Date.now() + FOCUS_MS, id: one.id, row: row?.dataset.key, nth: row ? all("button, a, input, summary", row).indexOf(one) : -1, value: one.value, section: one.closest("section[id]")?.id };
+    focused = { one, until: Infinity, id: one.id, row: row?.dataset.key, nth: row ? all("button, a, input, summary", row).indexOf(one) : -1, value: one.value, section: one.closest("section[id]")?.id };
   };
   const refocus = () => {
     if (!focused || Date.now() > focused.until) { focused = null; return; }

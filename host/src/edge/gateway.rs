@@ -17,7 +17,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::header;
 use axum::response::Response;
-use tokio::sync::Notify;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::guard::client_of;
@@ -39,21 +38,15 @@ pub(super) struct Connected {
     pub(super) caps: BTreeSet<String>,
     /// Prefixes of the types of events that it follows in the log.
     follows: Mutex<Vec<String>>,
-    follows_changed: Notify,
 }
 
 impl Connected {
     fn new(caps: Vec<String>) -> Self {
-        Self { caps: caps.into_iter().collect(), follows: Mutex::default(), follows_changed: Notify::new() }
+        Self { caps: caps.into_iter().collect(), follows: Mutex::default() }
     }
 
     pub(super) fn follow(&self, prefixes: Vec<String>) {
         *self.prefixes() = prefixes;
-        self.follows_changed.notify_one();
-    }
-
-    async fn follows_changed(&self) {
-        self.follows_changed.notified().await;
     }
 
     fn follows_any(&self) -> bool {

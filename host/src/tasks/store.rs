@@ -377,11 +377,7 @@ impl Store {
         if let Some((keep, _)) = answer {
             keep.kept();
         }
-        for put in &mut puts {
-            for event in put.told.drain(..) {
-                self.tell(event);
-            }
-        }
+        let told: Vec<Event> = puts.iter_mut().flat_map(|put| std::mem::take(&mut put.told)).collect();
         let mut slipped = Vec::new();
         for ((put, (draft, versions)), flushed) in puts.into_iter().zip(planned).zip(flushed) {
             let inode = match (&put.file, &draft) {
@@ -428,6 +424,8 @@ impl Store {
                 }
             }
         }
+        // Whoever hears of a change finds it, in the answer to a question and in the file.
+        told.into_iter().for_each(|event| self.tell(event));
         for (id, bytes) in slipped {
             if round >= ROUNDS_MAX {
                 self.keep_aside(&id, &bytes, &["everything".to_owned()])?;

@@ -12,6 +12,9 @@ use rustix::fs::OFlags;
 
 use crate::owner;
 
+/// How long a lock may be held by somebody who is not its owner.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Held while this value lives.
 #[derive(Debug)]
 pub struct DirLock {
@@ -27,11 +30,12 @@ pub enum LockError {
 }
 
 impl DirLock {
-    /// Takes the lock. Whoever only looks (see [`DirLock::is_held`]) holds it for a moment, so one refusal is asked about again.
+    /// Takes the lock. Whoever only looks (see [`DirLock::is_held`]) holds it for a moment, and so does a child of the owner before that runs
+    /// its program; so a refusal is asked about again.
     pub fn take(path: &Path) -> Result<Self, LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), source };
         let mut file = open(path).map_err(failed)?;
-        let patience = Instant::now() + Duration::from_millis(100);
+        let patience = Instant::now() + PATIENCE;
         loop {
             match file.try_lock() {
                 Ok(()) => break,

@@ -118,7 +118,7 @@ pub fn channel(discord: &Discord) -> Value {
 /// Waits until a channel works.
 pub fn ready(gateway: &Gateway, name: &str) -> Result<()> {
     let mut last = Value::Null;
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(120);
     while Instant::now() < until {
         let list = gateway.call("channel.list", json!({}))?;
         let mut found = list["channels"].as_array().into_iter().flatten();
@@ -230,9 +230,9 @@ fn other_version(component: &Path, scratch: &Path) -> Result<PathBuf> {
 }
 
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(120);
     while !is_so() {
-        ensure!(Instant::now() < until, "waited a minute in vain until {what}");
+        ensure!(Instant::now() < until, "waited two minutes in vain until {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -71,8 +71,7 @@ pub async fn run(app: &App, dir: &StateDir, duration: Duration) -> Result<Edited
     let path = dir.path().join(format!("workspace-{AGENT}/tasks/{id}.md"));
     let until = Instant::now() + duration;
     let told = Arc::new(Mutex::new(Told::default()));
-    let saving = Arc::new(AtomicBool::new(false));
-    let [torn, reads] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
+    let [saving, torn, reads] = [(); 3].map(|()| Arc::new(AtomicU64::new(0)));
 
     let editor = {
         let (path, saving) = (path.clone(), saving.clone());
@@ -133,8 +132,9 @@ pub async fn run(app: &App, dir: &StateDir, duration: Duration) -> Result<Edited
     Ok(report)
 }
 
-/// Saves by hand: in place, by renaming, and from what was opened a while ago. Gives the lines that were added.
-fn edit(path: &Path, until: Instant, saving: &AtomicBool) -> Result<Vec<String>> {
+/// Saves by hand: in place, by renaming, and from what was opened a while ago. Gives the lines that were added. `saving` counts begins and
+/// ends of what is saved in place.
+fn edit(path: &Path, until: Instant, saving: &AtomicU64) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     let mut opened: Vec<String> = Vec::new();
     while Instant::now() < until {
@@ -151,9 +151,9 @@ fn edit(path: &Path, until: Instant, saving: &AtomicBool) -> Result<Vec<String>>
         let text = with_note(base, &line);
         match n % 3 {
             0 => {
-                saving.store(true, Ordering::SeqCst);
+                saving.fetch_add(1, Ordering::SeqCst);
                 let written = fs::write(path, &text);
-                saving.store(false, Ordering::SeqCst);
+                saving.fetch_add(1, Ordering::SeqCst);
                 written?;
             }
             _ => {
@@ -180,12 +180,12 @@ fn with_note(text: &str, line: &str) -> String {
     }
 }
 
-fn read(path: &Path, until: Instant, saving: &AtomicBool, torn: &AtomicU64, reads: &AtomicU64) {
+fn read(path: &Path, until: Instant, saving: &AtomicU64, torn: &AtomicU64, reads: &AtomicU64) {
     while Instant::now() < until {
         let before = saving.load(Ordering::SeqCst);
         let text = fs::read_to_string(path).unwrap_or_default();
         // What an editor that writes in place leaves for a moment is its own doing.
-        if !before && !saving.load(Ordering::SeqCst) {
+        if before.is_multiple_of(2) && saving.load(Ordering::SeqCst) == before {
             reads.fetch_add(1, Ordering::Relaxed);
             if !(text.starts_with("# Task: task_") && text.contains("## Last Activity\n\n20") && text.ends_with("Z\n"))
             {
@@ -198,7 +198,7 @@ fn read(path: &Path, until: Instant, saving: &AtomicBool, torn: &AtomicU64, read
 
 /// Waits until the last save is merged, then counts.
 async fn settle(path: &Path, told: &Told, by_hand: &[String]) -> Result<Edited> {
-    let patience = Instant::now() + Duration::from_secs(10);
+    let patience = Instant::now() + Duration::from_secs(60);
     loop {
         let report = count(path, told, by_hand)?;
         if (report.edits_lost == 0 && report.doubled == 0) || Instant::now() > patience {

@@ -13,7 +13,9 @@ use chela::run::RunFile;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_secs(120);
+/// An adapter may have to be compiled, on a machine with much else to do.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Gateway {
     child: Child,
@@ -48,7 +50,8 @@ impl Gateway {
         let config: Value = serde_json::from_slice(&std::fs::read(dir.config())?)?;
         let token = config["gateway"]["auth"]["token"].as_str().context("a token")?.to_owned();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { child, address, client: Client::new(address, Some(token)), runtime })
+        let client = Client::new(address, Some(token)).with_patience(PATIENCE);
+        Ok(Self { child, address, client, runtime })
     }
 
     pub fn pid(&self) -> u32 {

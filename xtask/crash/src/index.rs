@@ -22,7 +22,7 @@ use crate::Options;
 /// An index that is not complete, or not classified, after so long has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Indexes that still differ after so long will not agree any more.
-const SETTLING: Duration = Duration::from_secs(15);
+const SETTLING: Duration = Duration::from_secs(60);
 /// Longer than the silence after which the classifier is asked again.
 const SILENCE: Duration = Duration::from_secs(20);
 

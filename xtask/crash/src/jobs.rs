@@ -23,6 +23,10 @@ use model::Model;
 const AGENTS: usize = 24;
 /// How long a life lasts once it serves, in milliseconds.
 const LIFE_MS: std::ops::Range<u64> = 5..350;
+/// One life in so many lasts until so many flows were acknowledged in it, on a slow machine too; not for ever.
+const LONG_ONE_IN: u32 = 3;
+const LONG_FLOWS: usize = 10;
+const LONG_MAX: Duration = Duration::from_secs(20);
 /// How long everything may take to come to its end after the last kill.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -73,6 +77,12 @@ struct Known {
     seen: BTreeMap<String, usize>,
 }
 
+impl Known {
+    fn acknowledged(&self) -> usize {
+        self.calls.values().flatten().count()
+    }
+}
+
 pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Report> {
     let started = Instant::now();
     let model = Model::start()?;
@@ -85,11 +95,18 @@ pub fn run(options: &Options, mut say: impl FnMut(&str)) -> Result<Report> {
         let gateway = Gateway::start(&options.chela, &dir)?;
         let until = Instant::now() + Duration::from_millis(chance.u64(LIFE_MS));
         talk(&gateway, &mut known, &model, &mut chance, options.flows, until);
+        if kill % LONG_ONE_IN == 0 {
+            let (wanted, last) = (known.acknowledged() + LONG_FLOWS, Instant::now() + LONG_MAX);
+            while known.acknowledged() < wanted && Instant::now() < last {
+                let until = Instant::now() + Duration::from_millis(200);
+                talk(&gateway, &mut known, &model, &mut chance, options.flows, until);
+            }
+        }
         gateway.kill()?;
         model.note_kill();
         report.kills += 1;
         if kill % 50 == 0 || kill == options.kills {
-            let acknowledged = known.calls.values().flatten().count();
+            let acknowledged = known.acknowledged();
             say(&format!("{kill} kills: {acknowledged} flows, {} requests to the model", model.count()));
         }
     }

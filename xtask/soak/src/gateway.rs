@@ -16,7 +16,8 @@ use tokio::sync::watch;
 
 use crate::measure::{Kept, Sample, rounded};
 
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Where the gateway is now; none while it is down.
 #[derive(Clone)]
@@ -97,7 +98,7 @@ impl Gateway {
         self.child = Some(child);
         let token = chela::settings::load(&self.dir)?.tokens.owner().to_owned();
         let address = run.addresses.gateway.context("the gateway listens")?;
-        let client = Client::new(address, Some(token.clone()));
+        let client = Client::new(address, Some(token.clone())).with_patience(PATIENCE);
         self.open.send_replace(Some(Open { client, addresses: run.addresses, token }));
         Ok(())
     }

@@ -241,7 +241,6 @@ impl<'a> Connection<'a> {
             heard = self.socket.next(), if self.under_way.len() < REQUESTS_MAX => self.hear(heard).await?,
             told = self.listener.next() => self.tell(told).await?,
             Some(delivery) = next_of(&mut self.log), if self.log.is_some() => self.log_event(delivery).await?,
-            () = self.connected.follows_changed() => self.log = self.connected.follows_any().then(|| self.context.bus.subscribe("*")),
         }
         for _ in 0..ROUND {
             while let Some(Some(done)) = self.under_way.next().now_or_never() {
@@ -296,6 +295,7 @@ impl<'a> Connection<'a> {
             let mut error = ErrorShape::unavailable(format!("rate limit exceeded for {named}"));
             error.retry_after_ms = Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1));
             self.answer((id, Err(error))).await?;
+            self.socket.flush().await.map_err(|_| End::Gone)?;
             // What it sends meanwhile waits in its own socket.
             context.clock.sleep(wait.min(Duration::from_secs(1))).await;
             return Ok(());
@@ -322,6 +322,7 @@ impl<'a> Connection<'a> {
     }
 
     async fn answer(&mut self, (id, outcome): Done) -> Result<(), End> {
+        self.follow();
         let outcome = outcome.map(|reply| {
             if let Some(later) = reply.later {
                 let id = id.clone();
@@ -335,6 +336,15 @@ impl<'a> Connection<'a> {
             Err(error) => text_of(&Response::new(id, Err(error))),
         };
         self.feed(text).await
+    }
+
+    /// Listens to the log as it was asked to. Before the answer: who reads that misses nothing.
+    fn follow(&mut self) {
+        match (self.connected.follows_any(), &self.log) {
+            (true, None) => self.log = Some(self.context.bus.subscribe("*")),
+            (false, Some(_)) => self.log = None,
+            (true, Some(_)) | (false, None) => {}
+        }
     }
 
     async fn tell(&mut self, heard: Heard) -> Result<(), End> {

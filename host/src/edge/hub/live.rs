@@ -9,6 +9,7 @@ use futures_util::{SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -19,9 +20,9 @@ use super::signin::still_signed_in;
 use crate::edge::follow::stopping;
 use crate::edge::guard::token_lost;
 use crate::edge::{Context, Refusal, upgrade};
-use crate::feed::Heard;
+use crate::feed::{Heard, Listener};
 use crate::hub::{Stale, of_event, of_feed};
-use crate::monitor::News;
+use crate::monitor::{Followed, News};
 use crate::settings::Principal;
 
 /// Between two tellings.
@@ -47,6 +48,8 @@ pub(super) async fn live(State(context): State<Context>, mut request: Request) -
     let holder = request.extensions().get::<Principal>().map(|principal| principal.name.clone());
     let settings = context.settings.current();
     let sockets = context.sockets.clone();
+    // Before the page hears that it is connected: it looks once more then, and misses nothing after that.
+    let ears = Ears::of(&context);
     sockets.spawn(async move {
         let Ok(upgraded) = upgraded.await else { return };
         let limits = WebSocketConfig::default()
@@ -54,7 +57,7 @@ pub(super) async fn live(State(context): State<Context>, mut request: Request) -
             .max_frame_size(Some(INBOUND_BYTES_MAX));
         let mut socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(limits)).await;
         let end = tokio::select! {
-            end = tell(&mut socket, &context, &headers) => end,
+            end = tell(&mut socket, ears, &context, &headers) => end,
             () = token_lost(&context, &settings, holder.as_deref()) => Some((CloseCode::Policy, "signed out")),
         };
         if let Some((code, said)) = end {
@@ -66,14 +69,36 @@ pub(super) async fn live(State(context): State<Context>, mut request: Request) -
     Ok(accepted)
 }
 
+/// All that may have news for a page.
+struct Ears {
+    followed: Followed,
+    feed: Listener,
+    lists: watch::Receiver<u64>,
+    dialogues: broadcast::Receiver<String>,
+    overridden: broadcast::Receiver<String>,
+}
+
+impl Ears {
+    fn of(context: &Context) -> Self {
+        Self {
+            followed: context.monitor.follow(None),
+            feed: context.feed.listen(),
+            lists: context.tasks.lists_seen(),
+            dialogues: context.dialogues.news(),
+            overridden: context.monitor.overridden(),
+        }
+    }
+}
+
 /// Tells until there is a reason to end; none where the page has ended it.
-async fn tell(socket: &mut Socket, context: &Context, headers: &HeaderMap) -> Option<(CloseCode, &'static str)> {
+async fn tell(
+    socket: &mut Socket,
+    ears: Ears,
+    context: &Context,
+    headers: &HeaderMap,
+) -> Option<(CloseCode, &'static str)> {
     let mut phase = context.phase.clone();
-    let mut followed = context.monitor.follow(None);
-    let mut feed = context.feed.listen();
-    let mut lists = context.tasks.lists_seen();
-    let mut dialogues = context.dialogues.news();
-    let mut overridden = context.monitor.overridden();
+    let Ears { mut followed, mut feed, mut lists, mut dialogues, mut overridden } = ears;
     let mut stale = Stale::default();
     let mut next = Instant::now();
     let mut quiet_until = Instant::now() + QUIET;
