@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use support::{Binary, TestDir, built, have};
+use support::{Binary, TestDir, built, eventually, have};
 
 /// Made once for all, of the binary of the tests.
 static RELEASE: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -87,8 +87,10 @@ fn a_release_has_all_that_an_operator_needs_and_each_part_works() {
     serve.args(["serve", "--gateway", "0", "--monitor", "0", "--hub", "0", "--state-dir"]).arg(dir.state.path());
     let mut serving = Binary::spawn_command(&dir, serve);
     serving.wait_until_ready();
-    let listed = run(Command::new(&own).args(["plugin", "list", "--json", "--state-dir"]).arg(dir.state.path()));
-    assert!(listed.contains("\"serving\""), "{listed}");
+    eventually("its components serve", || {
+        let listed = run(Command::new(&own).args(["plugin", "list", "--json", "--state-dir"]).arg(dir.state.path()));
+        (listed.contains("\"serving\"") && !listed.contains("\"loading\"")).then_some(())
+    });
     serving.signal(rustix::process::Signal::TERM);
     assert_eq!(serving.finished().code, Some(0));
     let cached = fs::read_dir(dir.state.plugin_cache()).map_or(0, Iterator::count);

@@ -299,7 +299,7 @@ fn a_clock_that_is_set_by_a_day_ends_no_wait_and_gives_no_task_up() {
     host.say("eden", "build it");
     let task = eventually("the task is there", || host.active("eden"));
     // The news of the run's end may be on its way: only then is it known what comes next.
-    host.planned("eden");
+    host.let_be("eden");
     for (nth, set) in [DAY, -2 * DAY, DAY].into_iter().enumerate() {
         let planned = |host: &TestHost| {
             eventually("it is looked at again", || {

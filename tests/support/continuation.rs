@@ -99,7 +99,7 @@ impl TestHost {
     }
 
     /// Waits, with the clock standing still, until nothing of an agent runs, waits or is on its way, and what was due has been done.
-    fn let_be(&self, agent: &str) -> Value {
+    pub fn let_be(&self, agent: &str) -> Value {
         let mut calm = 0;
         eventually("an agent is at rest", || {
             let kept = self.kept(agent);
