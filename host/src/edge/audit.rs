@@ -9,6 +9,7 @@ mod of;
 use std::io::{BufRead, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
@@ -34,7 +35,11 @@ const CLOSED_MAX: usize = 16;
 /// Between two flushes: a person's change is not made to wait for a disk. So often a disk that took no line is asked again, too.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-pub struct Audit(Arc<Mutex<Log>>);
+pub struct Audit {
+    log: Arc<Mutex<Log>>,
+    /// Beside the log: who asks does not wait for a disk.
+    failing: Arc<AtomicBool>,
+}
 
 struct Log {
     dir: StateDir,
@@ -47,6 +52,7 @@ struct Log {
     keep_days: u32,
     /// Since when the disk takes no line, and what was lost by that.
     gap: Option<Gap>,
+    failing: Arc<AtomicBool>,
 }
 
 /// The first line after some that could not be written.
@@ -87,13 +93,14 @@ impl Audit {
         let file = open(dir)?;
         let (written, writes) = sync_channel(1);
         let (path, month) = (dir.audit_log(), month_of_file(dir));
-        let log = Log { dir: dir.clone(), file, file_bytes_max: FILE_BYTES_MAX, written, month, keep_days, gap: None };
+        let (dir, file_bytes_max, failing) = (dir.clone(), FILE_BYTES_MAX, Arc::<AtomicBool>::default());
+        let log = Log { dir, file, file_bytes_max, written, month, keep_days, gap: None, failing: failing.clone() };
         log.forget(clock.now());
         let log = Arc::new(Mutex::new(log));
         let (at, own, clock) = (path.clone(), Arc::downgrade(&log), clock.clone());
         let flusher = std::thread::Builder::new().name("chela-audit".into());
         flusher.spawn(move || flush(&at, &writes, &own, &clock)).map_err(|cause| Error::Audit { path, cause })?;
-        Ok(Self(log))
+        Ok(Self { log, failing })
     }
 
     pub(super) fn entry(context: &Context, who: &str, from: SocketAddr, method: &str, of: Of) -> Asked {
@@ -103,7 +110,7 @@ impl Audit {
 
     /// Writes that a change was asked for; the change may go on only when this returns `Ok`.
     pub(super) fn asked(&self, entry: Asked) -> Result<Uuid, ErrorShape> {
-        let mut log = lock(&self.0);
+        let mut log = lock(&self.log);
         log.write(&entry, entry.ts).map_err(|error| {
             tracing::error!(%error, "the audit log took no line");
             log.missed(entry.ts).refused += 1;
@@ -114,7 +121,7 @@ impl Audit {
 
     pub(super) fn done(&self, id: Uuid, ts: Timestamp, outcome: Result<(), &ErrorShape>) {
         let line = Done { id, ts, ok: outcome.is_ok(), error: outcome.err().map(|error| error.code) };
-        let mut log = lock(&self.0);
+        let mut log = lock(&self.log);
         if let Err(error) = log.write(&line, ts) {
             tracing::error!(%error, "the audit log took no line");
             log.missed(ts).outcomes += 1;
@@ -123,7 +130,7 @@ impl Audit {
 
     /// The disk takes no line, so nothing can be changed.
     pub(super) fn is_failing(&self) -> bool {
-        lock(&self.0).gap.is_some()
+        self.failing.load(Ordering::Relaxed)
     }
 }
 
@@ -165,6 +172,7 @@ impl Log {
 
     /// What the disk does not take from now on.
     fn missed(&mut self, at: Timestamp) -> &mut Gap {
+        self.failing.store(true, Ordering::Relaxed);
         // Whoever flushes asks the disk again.
         let _ = self.written.try_send(());
         self.gap.get_or_insert(Gap { ts: at, missing_since: at, refused: 0, outcomes: 0 })
@@ -175,6 +183,7 @@ impl Log {
         let Some(gap) = self.gap else { return Ok(()) };
         self.append(&Gap { ts: now, ..gap }, now)?;
         self.gap = None;
+        self.failing.store(false, Ordering::Relaxed);
         tracing::info!(refused = gap.refused, "the audit log takes lines again");
         Ok(())
     }
@@ -265,7 +274,7 @@ mod tests {
         std::fs::create_dir(dir.logs()).expect("made");
         let (at, id) = (Timestamp(1_700_000_000_000), Uuid::nil());
         let audit = Audit::open(&dir, 365, &Clock::manual(at)).expect("opened");
-        lock(&audit.0).file_bytes_max = 200;
+        lock(&audit.log).file_bytes_max = 200;
         for _ in 0..200 {
             audit.done(id, at, Ok(()));
         }
