@@ -331,7 +331,7 @@ impl Machine {
 
     fn end(&mut self, turn: &mut Turn, done: Done) {
         turn.delivered(done.result());
-        push(&mut self.state.done, done, DONE_MAX);
+        push(&mut self.state.done, done.into(), DONE_MAX);
     }
 }
 

@@ -275,7 +275,8 @@ impl Machine {
     }
 
     fn heartbeat(&self) -> String {
-        json!({ "op": 1, "d": self.state.sequence.last() }).to_string()
+        let last = self.state.sequence.last().map_or("null".to_owned(), |last| last.to_string());
+        format!(r#"{{"op":1,"d":{last}}}"#)
     }
 
     fn send(&self, turn: &mut Turn, data: Vec<Piece>) {

@@ -126,11 +126,7 @@ impl Machine {
         if !may_pass || text.is_empty() {
             return None;
         }
-        let mut user = author.clone();
-        if let Some(nick) = data["member"]["nick"].as_str() {
-            user["member"]["nick"] = Value::from(nick);
-        }
-        let name = display_name(&user);
+        let name = display_name(author, &data["member"]["nick"]);
         Some(Message { id, channel, guild, sender, name, is_bot, addressed, text, reply_to, question })
     }
 

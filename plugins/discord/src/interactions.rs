@@ -82,9 +82,7 @@ impl Machine {
         if guild.is_none() {
             self.state.remember_direct(sender, channel);
         }
-        let mut named = user.clone();
-        named["member"]["nick"] = event["member"]["nick"].clone();
-        let name = display_name(&named);
+        let name = display_name(user, &event["member"]["nick"]);
         let (data, message) = (&event["data"], &event["message"]);
         let agent = String::new();
         let interaction = Interaction { id, token, guild, sender, name, agent, spot, data, message };

@@ -75,13 +75,13 @@ impl Reader<'_> {
 
     fn person(&self, id: u64) -> String {
         let found = wire::list(self.people, 100).find(|person| wire::id(&person["id"]) == Some(id));
-        found.map_or_else(|| id.to_string(), display_name)
+        found.map_or_else(|| id.to_string(), |person| display_name(person, &person["member"]["nick"]))
     }
 }
 
 /// What a person is called: in the server, else everywhere, else the account's name.
-pub fn display_name(user: &Value) -> String {
-    let names = [&user["member"]["nick"], &user["global_name"], &user["username"]];
+pub fn display_name(user: &Value, nick: &Value) -> String {
+    let names = [nick, &user["global_name"], &user["username"]];
     let found = names.into_iter().map(|name| wire::name(wire::text(name))).find(|name| !name.is_empty());
     found.unwrap_or_else(|| "someone".into())
 }

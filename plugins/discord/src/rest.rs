@@ -124,7 +124,7 @@ impl Machine {
             return false;
         }
         self.state.next_call += 1;
-        let body = if ask.body.is_null() { String::new() } else { ask.body.to_string() };
+        let body = if ask.body.is_null() { String::new() } else { wire::written(&ask.body) };
         self.state.calls.push_back(Call {
             id: self.state.next_call,
             purpose,

@@ -33,14 +33,14 @@ pub struct State {
     pub sequence: Sequence,
     pub me: Option<Me>,
     pub names: Seldom<Names>,
-    pub seen: VecDeque<u64>,
+    pub seen: Seldom<VecDeque<u64>>,
     /// The channel of each person that was written with directly.
     pub direct: BTreeMap<u64, u64>,
     pub calls: Seldom<VecDeque<Call>>,
     pub next_call: u64,
     pub limits: Limits,
     pub deliveries: Seldom<VecDeque<Delivery>>,
-    pub done: Seldom<VecDeque<Done>>,
+    pub done: Seldom<VecDeque<Seldom<Done>>>,
     /// Messages that carry a question, and its id.
     pub questions: VecDeque<(u64, String)>,
     pub interactions: VecDeque<Pending>,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 pub use chela_sdk::channel::wire::{
-    add_line, clean, hash, header, link, list, name, pick, seconds_as_ms, shortened, text,
+    add_line, clean, hash, header, link, list, name, pick, seconds_as_ms, shortened, text, written,
 };
 
 /// An id, which Discord writes as digits in a string.

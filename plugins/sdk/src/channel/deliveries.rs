@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::keep::{push, trim};
+use super::keep::{Seldom, push, trim};
 use super::{DeliveryResult, Outbound, Question, Turn};
 
 /// Deliveries under way, and those that wait for the host to ask again.
@@ -96,7 +96,7 @@ impl Done {
 #[serde(default)]
 pub struct Deliveries {
     open: VecDeque<Delivery>,
-    done: VecDeque<Done>,
+    done: Seldom<VecDeque<Seldom<Done>>>,
 }
 
 /// What is to be done about a message that the host wants delivered.
@@ -173,7 +173,7 @@ impl Deliveries {
 
     fn end(&mut self, turn: &mut Turn, done: Done) {
         turn.delivered(done.result());
-        push(&mut self.done, done, DONE_MAX);
+        push(&mut self.done, done.into(), DONE_MAX);
     }
 
     /// A state of before may have had other limits.

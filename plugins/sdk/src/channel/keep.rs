@@ -39,11 +39,18 @@ pub fn restored<T: DeserializeOwned>(schema: &str, state: &State) -> Result<T, S
     serde_json::from_slice(&state.bytes).map_err(|error| format!("the state cannot be read: {error}"))
 }
 
-/// A part of the state that seldom changes: its JSON is made once, and again after a change.
+/// A part of the state that seldom changes: its JSON is made once, and again after a change. A list whose elements never change is one of
+/// such parts: only the new one is written.
 #[derive(Clone, Debug, Default)]
 pub struct Seldom<T> {
     value: T,
     json: RefCell<Option<Box<RawValue>>>,
+}
+
+impl<T> From<T> for Seldom<T> {
+    fn from(value: T) -> Self {
+        Self { value, json: RefCell::default() }
+    }
 }
 
 impl<T> Deref for Seldom<T> {
@@ -79,14 +86,14 @@ impl<T: Serialize> Serialize for Seldom<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Seldom<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self { value: T::deserialize(deserializer)?, json: RefCell::default() })
+        T::deserialize(deserializer).map(Self::from)
     }
 }
 
 /// Ids that were taken lately, so that none is taken twice.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Seen(VecDeque<String>);
+pub struct Seen(Seldom<VecDeque<String>>);
 
 impl Seen {
     const MAX: usize = 64;

@@ -42,6 +42,11 @@ impl<'de> Visitor<'de> for Fields {
     }
 }
 
+/// A value as JSON, in one go; its `to_string` goes piece by piece, which takes three times as long.
+pub fn written(value: &Value) -> String {
+    serde_json::to_string(value).expect("a value is JSON")
+}
+
 pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
