@@ -63,8 +63,6 @@ pub struct Setup {
     pub nonces_for: Duration,
     /// Further channels of the server, from [`CROWD`] on.
     pub crowd: u64,
-    /// What a busy machine may take over an interaction: its age counts from there.
-    pub slack: Duration,
 }
 
 impl Default for Setup {
@@ -77,7 +75,6 @@ impl Default for Setup {
             messages: (5, Duration::from_secs(5)),
             nonces_for: Duration::from_secs(5 * 60),
             crowd: 0,
-            slack: Duration::from_secs(10),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::http::{Answer, Asked};
 use super::limits::Allowed;
-use super::world::{Acted, Event, Sent, State, channel, direct_channel};
+use super::world::{Event, Sent, State, channel, direct_channel};
 use super::{APPLICATION, OTHER_PERSON, PERSON, Setup, TOKEN};
 
 const CONTENT_MAX: usize = 2_000;
@@ -81,12 +81,8 @@ fn route(setup: &Setup, state: &mut State, asked: &Asked, parts: &[&str]) -> Ans
         ("GET", ["gateway", "bot"]) => Answer::new(200, json!({ "shards": 1 })),
         ("POST", ["users", "@me", "channels"]) => open_direct(body),
         ("PUT", ["applications", application, "commands"]) => set_commands(state, application, body),
-        ("POST", ["interactions", id, token, "callback"]) => callback(setup, state, id, token, body),
-        (method, ["webhooks", application, token, rest @ ..]) => {
-            let good = |acted: &Acted| acted.token == *token && acted.age(setup.slack) <= TOKEN_GOOD;
-            let known = state.interactions.iter().position(good).filter(|_| *application == APPLICATION.to_string());
-            webhook(state, method, known, rest, body)
-        }
+        ("POST", ["interactions", id, token, "callback"]) => callback(state, id, token, body),
+        (method, ["webhooks", application, token, rest @ ..]) => webhook(state, method, application, token, rest, body),
         (method, ["channels", id, rest @ ..]) => {
             let Some(id) = id.parse().ok().filter(|id| !channel(*id).is_null()) else {
                 return refused(404, 10_003, "Unknown Channel");
@@ -265,9 +261,9 @@ fn set_commands(state: &mut State, application: &str, body: &Value) -> Answer {
     Answer::new(200, body.clone())
 }
 
-fn callback(setup: &Setup, state: &mut State, id: &str, token: &str, body: &Value) -> Answer {
+fn callback(state: &mut State, id: &str, token: &str, body: &Value) -> Answer {
     let found = state.interactions.iter().position(|acted| acted.id.to_string() == id && acted.token == token);
-    let Some(at) = found.filter(|at| state.interactions[*at].age(setup.slack) <= ANSWER_WITHIN) else {
+    let Some(at) = found.filter(|at| state.interactions[*at].age() <= ANSWER_WITHIN) else {
         return refused(404, 10_062, "Unknown interaction");
     };
     if state.interactions[at].callback.is_some() {
@@ -292,9 +288,10 @@ fn callback(setup: &Setup, state: &mut State, id: &str, token: &str, body: &Valu
     Answer::new(204, Value::Null)
 }
 
-/// What is done by the token of an interaction; `known` is its place, as long as the token is good.
-fn webhook(state: &mut State, method: &str, known: Option<usize>, rest: &[&str], body: &Value) -> Answer {
-    let Some(at) = known else { return refused(404, 10_015, "Unknown Webhook") };
+fn webhook(state: &mut State, method: &str, application: &str, token: &str, rest: &[&str], body: &Value) -> Answer {
+    let good = |acted: &super::world::Acted| acted.token == token && acted.age() <= TOKEN_GOOD;
+    let found = state.interactions.iter().position(good).filter(|_| application == APPLICATION.to_string());
+    let Some(at) = found else { return refused(404, 10_015, "Unknown Webhook") };
     if state.interactions[at].callback.is_none() {
         return refused(404, 10_015, "Unknown Webhook");
     }

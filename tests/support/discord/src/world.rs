@@ -76,8 +76,8 @@ pub struct Acted {
 }
 
 impl Acted {
-    pub(super) fn age(&self, slack: Duration) -> Duration {
-        self.at.elapsed().saturating_sub(slack) + self.older
+    pub(super) fn age(&self) -> Duration {
+        self.at.elapsed() + self.older
     }
 }
 
